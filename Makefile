@@ -1,0 +1,56 @@
+# Every target sets up .venv first when it is missing or older than the pins.
+PYTHON ?= python3
+BIN := .venv/bin
+STAMP := .venv/.stamp
+PIP := $(BIN)/pip --disable-pip-version-check
+
+.DEFAULT_GOAL := help
+.PHONY: help setup demo test soak check test-gpu bench fuzz golden clean
+
+help: ## list the targets
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "%-9s %s\n", $$1, $$2}' Makefile
+
+setup: $(STAMP) ## make .venv from requirements.lock
+
+$(STAMP): requirements.lock pyproject.toml runtime_stub/pyproject.toml
+	$(PYTHON) -m venv .venv
+	$(PIP) install --quiet -r requirements.lock
+	$(PIP) install --quiet --no-deps --no-build-isolation -e runtime_stub -e .
+	$(PIP) check
+	@touch $@
+
+demo: $(STAMP) ## compile Silero VAD, replay a recording in a fresh process, compare with the stock model
+	$(call script,scripts/demo.py)
+
+test: $(STAMP) ## run the tests (no soak, fuzz or gpu)
+	$(BIN)/pytest -q -n 2 -m "not soak and not fuzz and not gpu"
+
+soak: $(STAMP) ## run the long tests
+	$(BIN)/pytest -q -m soak
+
+check: $(STAMP) ## lint, format, security rules and strict types
+	$(BIN)/ruff check
+	$(BIN)/ruff format --check
+	$(BIN)/mypy
+
+test-gpu: $(STAMP) ## run the tests that need a CUDA device
+	$(BIN)/pytest -q -m gpu
+
+bench: $(STAMP) ## time the replay of Silero VAD against the stock model
+	$(call script,scripts/bench_silero.py)
+
+fuzz: $(STAMP) ## feed random inputs by the thousand
+	$(BIN)/pytest -q -m fuzz
+
+golden: $(STAMP) ## write today's plans beside the golden ones, never over them
+	$(call script,scripts/golden.py)
+
+clean: ## remove .venv and everything that the other targets made
+	rm -rf .venv .cache .pytest_cache .hypothesis .mypy_cache .ruff_cache build dist
+	rm -rf *.egg-info runtime_stub/*.egg-info runtime_stub/build
+	find . -name __pycache__ -type d -prune -exec rm -rf {} +
+
+define script
+@test -f $(1) || { echo "$@: $(1) is not written yet" >&2; exit 1; }
+@$(BIN)/python $(1)
+endef

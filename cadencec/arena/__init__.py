@@ -1,0 +1,1 @@
+"""Lifetimes -> offsets: the planner, and a checker that shares no code with it."""

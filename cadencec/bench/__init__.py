@@ -1,0 +1,1 @@
+"""Measures replay against the stock model in one run."""

@@ -1,0 +1,1 @@
+"""Adapters for released models, each behind an extra; a spec names them, nothing imports them."""

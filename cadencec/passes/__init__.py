@@ -1,0 +1,1 @@
+"""Tape -> Tape: one pass a module, one switch a pass."""

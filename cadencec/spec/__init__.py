@@ -1,0 +1,1 @@
+"""YAML -> Spec: the clock spec, its loader with line marks and its integer expressions."""

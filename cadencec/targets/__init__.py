@@ -1,0 +1,1 @@
+"""Tape -> capture: one package a target."""

@@ -1,0 +1,1 @@
+"""Tape -> capture for the CPU player."""

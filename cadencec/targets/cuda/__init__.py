@@ -1,0 +1,1 @@
+"""Tape -> CUDA graph, written down node by node."""

@@ -1,0 +1,1 @@
+"""The thin runtime: loads a plan and replays it, without the compiler and without the model."""

@@ -1,0 +1,1 @@
+"""Plays the captures of a CPU plan on torch."""

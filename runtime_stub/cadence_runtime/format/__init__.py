@@ -1,0 +1,1 @@
+"""Reader, writer and validator of the plan file; standard library only."""

@@ -1,0 +1,1 @@
+"""The host program: guards, effects and the one `advance` that everyone uses."""
