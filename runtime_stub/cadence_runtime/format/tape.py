@@ -36,11 +36,13 @@ LiteralKind = OneOf[
 @dataclass(frozen=True, slots=True)
 class Storage:
     """A run of bytes that views point into. `name` is the leaf's path, the input's name, the weight's tensor name or
-    the constant's digest; it is empty for scratch."""
+    the constant's digest; it is empty for scratch. `host` says that the bytes lie in host memory although the target
+    is a device (a scalar tensor that a CUDA kernel takes by value)."""
 
     kind: StorageKind
     name: str
     size_bytes: int
+    host: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,7 +86,8 @@ class Op:
 
     `args` are positional and `kwargs` sorted by name, both as the model passed them; `outs` mirrors the returns of the
     schema. `reads` and `writes` are storages, sorted; an output that is a fresh tensor is a write of its storage.
-    `source` is `file:line` of the model's code, or empty.
+    An op that only makes views or reserves memory has neither. `source` is `file:line` of the model's code, or empty.
+    `draws` says that the op advances the default generator.
     """
 
     name: str
@@ -94,6 +97,7 @@ class Op:
     reads: tuple[int, ...]
     writes: tuple[int, ...]
     source: str
+    draws: bool = False
 
 
 @dataclass(frozen=True, slots=True)
