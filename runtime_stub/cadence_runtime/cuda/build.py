@@ -1,0 +1,102 @@
+"""From a plan's graphs to executables: relocate, add nodes in order, instantiate.
+
+All parameter bytes of a graph stand in one host buffer and all parameter pointers in another, both made at once with
+numpy; what is left a node is the driver's own call.
+"""
+
+from collections import defaultdict
+from collections.abc import Sequence
+
+import numpy as np
+import numpy.typing as npt
+
+from cadence_runtime.cuda.driver import Driver, Handle
+from cadence_runtime.format.cuda import Graph, Kernel, KernelNode, MemcpyNode, MemsetNode
+
+PARAM_ALIGNMENT = 16
+PLAIN = (0, 0, 0)
+
+
+class Parameters:
+    """The relocated parameter bytes of a graph's launches, and the pointer arrays that the driver reads. Must outlive
+    the calls that add the nodes, and nothing longer."""
+
+    def __init__(self, graph: Graph, kernels: Sequence[Kernel], base: int) -> None:
+        starts, size = [], 0
+        for node in graph.nodes:
+            starts.append(size)
+            size += _padded(node)
+        self.bytes = np.zeros(max(size, PARAM_ALIGNMENT), np.uint8)
+        for node, start in zip(graph.nodes, starts, strict=True):
+            if isinstance(node, KernelNode):
+                self.bytes[start : start + len(node.params)] = np.frombuffer(node.params, np.uint8)
+        self._relocate(graph, starts, base)
+        self.starts = starts
+        self._point(graph, kernels)
+
+    def _relocate(self, graph: Graph, starts: list[int], base: int) -> None:
+        if not graph.relocations:
+            return
+        at = np.array([starts[entry.node] + entry.word for entry in graph.relocations], np.int64)
+        words = np.array([base + entry.offset for entry in graph.relocations], "<u8")
+        # Words need not be aligned to eight bytes, so they are written byte by byte.
+        self.bytes[at[:, None] + np.arange(8)] = words.view(np.uint8).reshape(-1, 8)
+
+    def _point(self, graph: Graph, kernels: Sequence[Kernel]) -> None:
+        offsets: list[int] = []
+        self._tables = []
+        for node, start in zip(graph.nodes, self.starts, strict=True):
+            self._tables.append(8 * len(offsets))
+            if isinstance(node, KernelNode):
+                offsets.extend(start + offset for offset in kernels[node.kernel].param_offsets)
+        self.pointers: npt.NDArray[np.uint64] = np.array(offsets or [0], np.uint64) + np.uint64(self.bytes.ctypes.data)
+
+    def table(self, node: int) -> int:
+        """Return the host address of the node's array of parameter pointers."""
+        return int(self.pointers.ctypes.data) + self._tables[node]
+
+    def word(self, node: int, word: int) -> int:
+        """Return the relocated eight-byte word of a node."""
+        start = self.starts[node] + word
+        return int.from_bytes(self.bytes[start : start + 8].tobytes(), "little")
+
+
+def _padded(node: KernelNode | MemsetNode | MemcpyNode) -> int:
+    size = len(node.params) if isinstance(node, KernelNode) else 16
+    return -(-size // PARAM_ALIGNMENT) * PARAM_ALIGNMENT
+
+
+def build(driver: Driver, graph: Graph, kernels: Sequence[Kernel], functions: Sequence[Handle], base: int) -> Handle:
+    """Rebuild a graph with the arena at `base` and return its executable."""
+    parameters = Parameters(graph, kernels, base)
+    made = driver.new_graph()
+    try:
+        nodes = _add_nodes(driver, made, graph, functions, parameters)
+        for edge in graph.edges:
+            if edge.data != PLAIN:
+                driver.add_edge(made, nodes[edge.before], nodes[edge.after], edge.data)
+    except BaseException:
+        driver.destroy_graph(made)
+        raise
+    return driver.instantiate(made)
+
+
+def _add_nodes(
+    driver: Driver, made: Handle, graph: Graph, functions: Sequence[Handle], parameters: Parameters
+) -> list[Handle]:
+    """Add every node with its plain dependencies; those that carry data are added by the caller."""
+    after: dict[int, list[int]] = defaultdict(list)
+    for edge in graph.edges:
+        if edge.data == PLAIN:
+            after[edge.after].append(edge.before)
+    nodes: list[Handle] = []
+    for index, node in enumerate(graph.nodes):
+        before = [nodes[other] for other in after[index]]
+        if isinstance(node, KernelNode):
+            added = driver.add_kernel(made, before, node, functions[node.kernel], parameters.table(index))
+        elif isinstance(node, MemsetNode):
+            added = driver.add_memset(made, before, node, parameters.word(index, 0))
+        else:
+            added = driver.add_memcpy(made, before, node, parameters.word(index, 0), parameters.word(index, 8))
+        nodes.append(added)
+    return nodes

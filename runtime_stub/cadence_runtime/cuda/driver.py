@@ -1,0 +1,124 @@
+"""The one door to the CUDA driver: few calls, plain ints and bytes, every failure a DeviceError that names the call.
+
+Everything else in the runtime speaks to `Driver`, so that a test can put a recorder in its place and compare the exact
+sequence of calls. Handles (library, function, graph, node, executable, stream) are opaque objects to the callers;
+device addresses are ints.
+"""
+
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+from cadence_runtime.errors import DeviceError
+from cadence_runtime.format.cuda import KernelNode, MemcpyNode, MemsetNode
+
+Handle = Any
+"""An opaque driver object. It is made and used by the driver alone."""
+
+
+@dataclass(frozen=True, slots=True)
+class DeviceInfo:
+    """What compatibility depends on. `driver` is cuDriverGetVersion's number (13000 for CUDA 13.0)."""
+
+    name: str
+    compute_capability: tuple[int, int]
+    driver: int
+    free_bytes: int
+    total_bytes: int
+
+
+class Driver(Protocol):
+    """The calls that loading and replaying a plan needs. Sizes are bytes, addresses device addresses."""
+
+    def open(self, device: int) -> DeviceInfo:
+        """Start the driver and make the device's primary context current."""
+
+    def close(self) -> None:
+        """Release the primary context."""
+
+    def use(self) -> None:
+        """Make the context current on the calling thread."""
+
+    def reserve(self, size: int, address: int) -> int:
+        """Reserve and map `size` bytes of device memory, at `address` if it is free; return where it is."""
+
+    def release(self, address: int, size: int) -> None:
+        """Unmap and free what `reserve` returned."""
+
+    def upload(self, address: int, source: int, size: int) -> None:
+        """Copy host memory at the address `source` to the device; returns when the source may be reused."""
+
+    def download(self, destination: int, address: int, size: int) -> None:
+        """Copy device memory to the host address `destination`, when all work before it is done."""
+
+    def copy(self, destination: int, source: int, size: int, stream: Handle) -> None:
+        """Copy within the device, in the order of the stream."""
+
+    def fill(self, address: int, value: int, size: int) -> None:
+        """Set every byte of a range to `value`."""
+
+    def load_library(self, image: bytes) -> Handle:
+        """Load a kernel image."""
+
+    def unload_library(self, library: Handle) -> None:
+        """Unload a kernel image."""
+
+    def function(self, library: Handle, name: str) -> Handle:
+        """Return the function of a kernel by its mangled name."""
+
+    def set_attribute(self, function: Handle, attribute: int, value: int) -> None:
+        """Set a CUfunction_attribute."""
+
+    def param_info(self, function: Handle) -> tuple[tuple[int, int], ...]:
+        """Return (offset, size) of each parameter."""
+
+    def global_address(self, library: Handle, name: str) -> tuple[int, int]:
+        """Return address and size of a device variable."""
+
+    def new_graph(self) -> Handle:
+        """Return an empty graph."""
+
+    def add_kernel(self, graph: Handle, after: list[Handle], node: KernelNode, function: Handle, params: int) -> Handle:
+        """Add a launch that runs after the nodes `after`; `params` is the host address of its array of parameter
+        pointers, which the driver follows and copies before it returns."""
+
+    def add_memset(self, graph: Handle, after: list[Handle], node: MemsetNode, address: int) -> Handle:
+        """Add a fill at a device address."""
+
+    def add_memcpy(self, graph: Handle, after: list[Handle], node: MemcpyNode, destination: int, source: int) -> Handle:
+        """Add a device-to-device copy."""
+
+    def add_edge(self, graph: Handle, before: Handle, after: Handle, data: tuple[int, int, int]) -> None:
+        """Add one dependency that carries edge data: one a call, since some drivers give every edge of a bulk call
+        the first one's data."""
+
+    def destroy_graph(self, graph: Handle) -> None:
+        """Destroy a graph that is not to be instantiated."""
+
+    def instantiate(self, graph: Handle) -> Handle:
+        """Return an executable of the graph and destroy the graph."""
+
+    def destroy(self, executable: Handle) -> None:
+        """Destroy an executable."""
+
+    def new_stream(self) -> Handle:
+        """Return a stream that does not wait for the default one."""
+
+    def destroy_stream(self, stream: Handle) -> None:
+        """Destroy a stream."""
+
+    def prepare(self, executable: Handle, stream: Handle) -> None:
+        """Upload an executable, so that its first launch costs what every launch costs."""
+
+    def launch(self, executable: Handle, stream: Handle) -> None:
+        """Launch an executable on a stream."""
+
+    def synchronize(self, stream: Handle) -> None:
+        """Wait for a stream; a kernel that failed is reported here."""
+
+    def memory(self) -> tuple[int, int]:
+        """Return free and total device memory."""
+
+
+def driver_error(call: str, result: str, hint: str | None = None) -> DeviceError:
+    """Return the error of a failed driver call; `result` is the CUresult's name."""
+    return DeviceError("CAD8001", f"the CUDA driver refused `{call}`", expected="CUDA_SUCCESS", got=result, hint=hint)
