@@ -1,0 +1,60 @@
+"""Random draws: which ops advance the generator, and that nothing else does.
+
+The generator's own state tells: an op that may draw is bracketed by two looks at it. A change between two ops is a
+re-seeding that a replay could not see.
+"""
+
+from collections.abc import Iterable
+
+import torch
+
+from cadence_runtime.errors import TraceError
+from cadencec.trace.source import SourceLines
+
+
+class Generators:
+    """The default generators of the host and of the traced device."""
+
+    def __init__(self, device: torch.device) -> None:
+        self._generators = [torch.default_generator]
+        if device.type == "cuda":
+            self._generators.append(torch.cuda.default_generators[device.index or 0])
+        self._state = self._look()
+
+    def check_operands(self, operands: Iterable[object], op: str, lines: SourceLines) -> None:
+        """Raise TraceError CAD3102 when an op draws from a generator that is not the default one."""
+        ours = {generator._cdata for generator in self._generators}
+        for operand in operands:
+            if isinstance(operand, torch.Generator) and operand._cdata not in ours:
+                raise TraceError(
+                    "CAD3102",
+                    f"`{op}` draws from a generator of the model's own",
+                    expected="the default generator, which a session seeds",
+                    got="`generator=` with another generator",
+                    at=lines.quoted(),
+                    hint="draw from the default generator, or declare the noise as an input",
+                )
+
+    def moved(self) -> bool:
+        """Return whether the generator has advanced since the last look, and remember where it is."""
+        before, self._state = self._state, self._look()
+        return not _same(before, self._state)
+
+    def check_unmoved(self, lines: SourceLines | None = None) -> None:
+        """Raise TraceError CAD3103 when something that is no op has moved the generator."""
+        if self.moved():
+            raise TraceError(
+                "CAD3103",
+                "the stage sets the random generator itself",
+                expected="a generator that only random draws advance",
+                got="`torch.manual_seed`, `set_rng_state` or `fork_rng` inside the stage",
+                at=None if lines is None else f"before {lines.quoted()}",
+                hint="seed outside of the stage, or declare the noise as an input",
+            )
+
+    def _look(self) -> list[torch.Tensor]:
+        return [generator.get_state() for generator in self._generators]
+
+
+def _same(left: list[torch.Tensor], right: list[torch.Tensor]) -> bool:
+    return all(a.numpy().tobytes() == b.numpy().tobytes() for a, b in zip(left, right, strict=True))

@@ -1,0 +1,85 @@
+"""What an op does besides returning: which operands it writes, whether it reads data at all, whether it draws.
+
+Facts come from the op's schema and tags. The few lists here hold what schemas do not say.
+"""
+
+from dataclasses import dataclass
+from functools import cache
+
+import torch
+
+from cadencec.trace.operands import resolve
+
+OVERWRITES = frozenset(
+    ["copy_", "fill_", "zero_", "normal_", "uniform_", "random_", "exponential_", "geometric_", "cauchy_", "log_normal_", "bernoulli_"]
+)
+"""In-place ops that write every element of `self` and read none of it."""
+
+RESERVES = frozenset(["empty", "empty_like", "empty_strided", "empty_permuted", "new_empty", "new_empty_strided"])
+"""Ops that reserve memory and leave its bytes undefined."""
+
+LIKE = frozenset(["zeros_like", "ones_like", "full_like", "rand_like", "randn_like", "randint_like", "new_zeros", "new_ones", "new_full"])
+"""Ops that take a tensor for its shape and dtype alone; its bytes do not matter."""
+
+FILLS = frozenset(["zeros", "ones", "full", "new_zeros", "new_ones", "new_full", "zeros_like", "ones_like", "full_like", "zero_", "fill_"])
+"""Ops whose result is one value over and over: cheaper to run than to keep in a plan."""
+
+HOST_READS = frozenset(["_local_scalar_dense", "item", "is_nonzero", "equal", "allclose", "_linalg_check_errors"])
+"""Ops that hand data of tensors to the host."""
+
+ASSERTIONS = frozenset(["_assert_async", "_assert_scalar", "_functional_assert_async"])
+"""Ops that only raise: kept, since stock would raise as well."""
+
+NO_OPS = frozenset({"_assert_tensor_metadata", "_record_function_enter", "_record_function_enter_new"}) | frozenset(
+    {"_record_function_exit"}
+)
+"""Ops that leave no trace in data."""
+
+
+@dataclass(frozen=True, slots=True)
+class Effects:
+    """Facts of one op overload. `mutated` lists the arguments it writes: (position, keyword, whole), where `whole`
+    says that it writes all of the argument and reads none of it."""
+
+    name: str
+    mutated: tuple[tuple[int, str, bool], ...]
+    moves_view: bool
+    reserves: bool
+    shape_only: bool
+    host_read: bool
+    asserts: bool
+    ignored: bool
+    seeded: bool
+    dynamic_shape: bool
+    composite: bool
+
+
+def base_name(name: str) -> str:
+    """Return the op without namespace and overload: `aten::add.Tensor` -> `add`."""
+    return name.partition("::")[2].partition(".")[0]
+
+
+@cache
+def effects_of(name: str) -> Effects:
+    """Return the facts of an op by its name in a tape."""
+    op, base = resolve(name), base_name(name)
+    mutated = []
+    for position, argument in enumerate(op._schema.arguments):
+        if argument.alias_info is not None and argument.alias_info.is_write:
+            whole = argument.kwarg_only or (base in OVERWRITES and position == 0)
+            mutated.append((position, argument.name, whole))
+    tags = set(op.tags)
+    aten = name.startswith("aten::")
+    return Effects(
+        name=name,
+        mutated=tuple(mutated),
+        moves_view=torch.Tag.inplace_view in tags,
+        reserves=aten and base in RESERVES,
+        shape_only=aten and base in LIKE | RESERVES,
+        host_read=torch.Tag.data_dependent_output in tags or (aten and base in HOST_READS),
+        asserts=aten and base in ASSERTIONS,
+        ignored=base in NO_OPS,
+        seeded=torch.Tag.nondeterministic_seeded in tags,
+        dynamic_shape=torch.Tag.dynamic_output_shape in tags,
+        composite=op._can_decompose() and not op.has_kernel_for_dispatch_key(torch._C.DispatchKey.CPU),
+    )

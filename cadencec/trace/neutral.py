@@ -1,0 +1,35 @@
+"""The state of torch under which a stage is recorded and its stock is compared: no autograd, no inference mode.
+
+Under `inference_mode` composite ops reach a dispatch mode whole and kernels are chosen by other routes, so the bits of
+a recording would not be those of the ops below. `no_grad` has the same values and no such routes.
+"""
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+
+import torch
+from torch.autograd import grad_mode
+
+
+@contextmanager
+def neutral() -> Iterator[None]:
+    """Run without autograd, with every `inference_mode` inside turned into `no_grad`, and scripted code unoptimised."""
+    mode: Any = grad_mode.inference_mode
+    kept = mode.__enter__, mode.__exit__
+    with torch.inference_mode(False), torch.no_grad(), torch.jit.optimized_execution(False):
+        mode.__enter__, mode.__exit__ = _enter, _exit
+        try:
+            yield
+        finally:
+            mode.__enter__, mode.__exit__ = kept
+
+
+def _enter(self: Any) -> None:
+    guards = self.__dict__.setdefault("_cadence_guards", [])
+    guards.append(torch.no_grad())
+    guards[-1].__enter__()
+
+
+def _exit(self: Any, *error: object) -> None:
+    self.__dict__["_cadence_guards"].pop().__exit__(*error)

@@ -1,0 +1,63 @@
+"""Where in the model's code an op was called: `file:line` of the innermost frame that is neither torch nor ours.
+
+For scripted code that is the line of the call. Paths are relative to the model's folder or to the package that the
+file belongs to, never absolute: a tape must not tell where it was made.
+"""
+
+import linecache
+import os
+import sys
+import sysconfig
+from dataclasses import dataclass, field
+from types import CodeType, FrameType
+
+import torch
+
+_TORCH = os.path.dirname(torch.__file__) + os.sep
+_OURS = os.path.dirname(os.path.abspath(__file__)) + os.sep
+_STANDARD = sysconfig.get_path("stdlib") + os.sep
+
+
+@dataclass(slots=True)
+class SourceLines:
+    """Finds source lines; `root` is the model's folder."""
+
+    root: str = ""
+    _known: dict[CodeType, str] = field(default_factory=dict)
+
+    def here(self) -> str:
+        """Return `file:line` of the caller's innermost frame in the model's code, or an empty string."""
+        frame = self._frame()
+        return "" if frame is None else f"{self._file(frame.f_code)}:{frame.f_lineno}"
+
+    def quoted(self) -> str:
+        """Return `here()` with the text of the line, for messages."""
+        frame = self._frame()
+        if frame is None:
+            return "outside Python"
+        text = linecache.getline(frame.f_code.co_filename, frame.f_lineno).strip()
+        return f"{self._file(frame.f_code)}:{frame.f_lineno}" + (f": {text}" if text else "")
+
+    def _frame(self) -> FrameType | None:
+        frame: FrameType | None = sys._getframe(2)
+        while frame is not None and not self._file(frame.f_code):
+            frame = frame.f_back
+        return frame
+
+    def _file(self, code: CodeType) -> str:
+        known = self._known.get(code)
+        if known is None:
+            known = self._known[code] = _relative(code.co_filename, self.root)
+        return known
+
+
+def _relative(path: str, root: str) -> str:
+    """Return the path as a tape shows it; an empty string for torch, the standard library and this package."""
+    if path.startswith((_TORCH, _OURS, "<")):
+        return ""
+    if root and path.startswith(root + os.sep):
+        return os.path.relpath(path, root).replace(os.sep, "/")
+    _, found, tail = path.rpartition("site-packages" + os.sep)
+    if found:
+        return tail.replace(os.sep, "/")
+    return "" if path.startswith(_STANDARD) else os.path.basename(path)

@@ -1,0 +1,74 @@
+"""The model's own tensors by name: parameters, buffers and plain tensor attributes of everything that the model holds.
+
+A weight is a run of bytes of a storage: several weights may share one storage (a flattened LSTM), and tied parameters
+are one weight under the name that comes first.
+"""
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+
+import torch
+from torch import Tensor
+
+from cadencec.trace.attributes import AttributeKind, walk
+
+
+@dataclass(frozen=True, slots=True)
+class Piece:
+    """A weight as the half-open byte range [`lower_byte`, `upper_byte`) of its storage."""
+
+    name: str
+    kind: AttributeKind
+    lower_byte: int
+    upper_byte: int
+
+
+@dataclass(frozen=True, slots=True)
+class Weights:
+    """Names of the model's tensors by storage. `tensors` are the weights by name, `pieces` the same by storage."""
+
+    model: object
+    tensors: dict[str, Tensor] = field(default_factory=dict)
+    pieces: dict[int, list[Piece]] = field(default_factory=dict)
+
+    def find(self, tensor: Tensor) -> Piece | None:
+        """Return the weight that holds all bytes of the tensor, or None."""
+        pieces = self.pieces.get(tensor.untyped_storage()._cdata)
+        if pieces is None:
+            return None
+        lower, upper = byte_range(tensor)
+        return next((p for p in pieces if p.lower_byte <= lower and upper <= p.upper_byte), None)
+
+    def tensor(self, name: str) -> Tensor:
+        """Return a weight by its name."""
+        return self.tensors[name]
+
+
+def collect_weights(model: object) -> Weights:
+    """Return the names of all tensors that the model holds: an `nn.Module`, or any object with some in attributes."""
+    weights = Weights(model)
+    for name, kind, tensor in sorted_weights(model):
+        if tensor.layout != torch.strided:
+            continue
+        lower, upper = byte_range(tensor)
+        known = weights.pieces.setdefault(tensor.untyped_storage()._cdata, [])
+        if tensor.is_contiguous() and not any(p.lower_byte <= lower and upper <= p.upper_byte for p in known):
+            known.append(Piece(name, kind, lower, upper))
+            weights.tensors[name] = tensor
+    return weights
+
+
+def sorted_weights(model: object) -> Iterator[tuple[str, AttributeKind, Tensor]]:
+    """Yield (name, kind, tensor): parameters and buffers first, then plain attributes, each in the model's order."""
+    found = [(a.path, a.kind, a.value) for a in walk(model) if isinstance(a.value, Tensor)]
+    yield from (row for row in found if row[1] != "attribute")
+    yield from (row for row in found if row[1] == "attribute")
+
+
+def byte_range(tensor: Tensor) -> tuple[int, int]:
+    """Return the half-open range of bytes of its storage that the tensor touches."""
+    item, lower = tensor.element_size(), tensor.storage_offset()
+    if tensor.numel() == 0:
+        return lower * item, lower * item
+    last = sum((size - 1) * stride for size, stride in zip(tensor.shape, tensor.stride(), strict=True))
+    return lower * item, (lower + last + 1) * item
