@@ -180,12 +180,15 @@ class Configuration:
 @dataclass(frozen=True, slots=True)
 class StageRun:
     """One run of a stage within an event. `args` are the values of the stage's args; `lengths` those of the regions it
-    reads, before the event; `index` counts the repeats (None without one)."""
+    reads, as it finds them (a region that an earlier stage of the event wrote has its new length); `index` counts the
+    repeats (None without one). `inputs` has one form for each of the stage's inputs: the sizes that the event gives,
+    a literal as JSON (`true`, `3`, `"a"`), or None for what an earlier stage computes."""
 
     stage: str
     args: tuple[int, ...]
     lengths: tuple[int, ...]
     index: int | None
+    inputs: tuple[tuple[int, ...] | str | None, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,0 +1,116 @@
+"""Whether all that a program names is there: a spec's loader has checked it, a plan from outside has not."""
+
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+
+from cadence_runtime.errors import TimelineError, raise_all
+from cadence_runtime.host.expression import Expression
+from cadence_runtime.host.program import ABSENT, Event, Program, Region, Stage
+
+
+@dataclass(frozen=True, slots=True)
+class _Names:
+    params: frozenset[str]
+    clocks: frozenset[str]
+    counters: frozenset[str]
+    queues: frozenset[str]
+    regions: frozenset[str]
+    stages: frozenset[str]
+
+
+def check_references(program: Program) -> None:
+    """Raise `TimelineError` CAD2001 for each part of the program that names something which is not there."""
+    raise_all(_bad_references(program))
+
+
+def _bad_references(program: Program) -> Iterator[TimelineError]:
+    names = _Names(
+        frozenset(name for name, _ in program.params),
+        *(
+            frozenset(part.name for part in parts)
+            for parts in (program.clocks, program.counters, program.queues, program.regions, program.stages)
+        ),
+    )
+    for clock in program.clocks:
+        if clock.rate_hz <= 0:
+            yield _bad(f"clock `{clock.name}`", "a rate above 0", f"{clock.rate_hz} Hz")
+    for region in program.regions:
+        yield from _region(region, names)
+    for queue in program.queues:
+        yield from _missing(f"queue `{queue.name}`", "counter", [queue.counter], names.counters)
+        starts = [counter.start for counter in program.counters if counter.name == queue.counter]
+        if starts and starts != [len(queue.start)]:
+            who, rows = f"queue `{queue.name}`", len(queue.start)
+            yield _bad(who, f"counter `{queue.counter}` to start at its {rows} rows", str(starts[0]))
+    for stage in program.stages:
+        yield from _missing(
+            f"stage `{stage.name}`", "region", [*stage.reads, *stage.writes, *stage.indexed], names.regions
+        )
+        if stage.repeat and stage.repeat[1] < 1:
+            yield _bad(f"stage `{stage.name}`", "to repeat once or more", str(stage.repeat[1]))
+    by_name = {stage.name: stage for stage in program.stages}
+    for event in program.events:
+        yield from _event(event, names, by_name, program)
+
+
+def _region(region: Region, names: _Names) -> Iterator[TimelineError]:
+    who = f"region `{region.name}`"
+    if region.clock is not None:
+        yield from _missing(who, "clock", [region.clock], names.clocks)
+    if region.start < ABSENT:
+        yield _bad(who, "a start of 0 or more", str(region.start))
+    kind, cap = region.retention.kind, region.retention.cap
+    if kind == "window" and cap is None:
+        yield _bad(who, "a cap for its window", "none")
+    if cap is not None and cap < 0:
+        yield _bad(who, "a cap of 0 or more", str(cap))
+
+
+def _event(event: Event, names: _Names, stages: dict[str, Stage], program: Program) -> Iterator[TimelineError]:
+    who = f"event `{event.name}`"
+    known = names.params | names.counters | {choice.name for choice in event.choices}
+    if event.when is not None:
+        yield from _unknown(who, event.when, known)
+    for name, expression in event.lets:
+        yield from _unknown(who, expression, known)
+        known |= {name}
+    if event.advance is not None:
+        yield from _missing(who, "clock", [event.advance[0]], names.clocks)
+        yield from _unknown(who, event.advance[1], known)
+    for name, expression in event.effects:
+        yield from _missing(who, "counter", [name], names.counters)
+        yield from _unknown(who, expression, known)
+    yield from _missing(who, "region", event.restart, names.regions)
+    yield from _missing(who, "stage", event.run, names.stages)
+    for name in event.run:
+        if name in stages:
+            yield from _missing(f"stage `{name}` in {who}", "arg", stages[name].args, known | names.clocks)
+    if event.internal and event.choices:
+        yield _bad(who, "no choices, since nobody picks them for an internal event", f"`{event.choices[0].name}`")
+    ranks = {queue.name: queue.axis for queue in program.queues}
+    for item in event.inputs:
+        for size in item.shape:
+            yield from _unknown(who, size, known)
+        axis = ranks.get(item.name)
+        if axis is not None and not -len(item.shape) <= axis < len(item.shape):
+            yield _bad(f"input `{item.name}` of {who}", f"an axis {axis}, along which its queue grows", "none")
+
+
+def _missing(who: str, kind: str, wanted: Iterable[str], there: frozenset[str]) -> Iterator[TimelineError]:
+    for name in wanted:
+        if name not in there:
+            yield _bad(who, f"one of {_list(there)}" if there else f"a {kind} that exists", f"{kind} `{name}`")
+
+
+def _unknown(who: str, expression: Expression, known: frozenset[str]) -> Iterator[TimelineError]:
+    for name in expression.names:
+        if name not in known:
+            yield _bad(who, f"one of {_list(known)}", f"`{name}` in `{expression}`")
+
+
+def _list(names: Iterable[str]) -> str:
+    return ", ".join(f"`{name}`" for name in sorted(names))
+
+
+def _bad(who: str, expected: str, got: str) -> TimelineError:
+    return TimelineError("CAD2001", f"{who} does not fit the rest of its program", expected=expected, got=got)
