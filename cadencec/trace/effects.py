@@ -10,29 +10,27 @@ import torch
 
 from cadencec.trace.operands import resolve
 
-OVERWRITES = frozenset(
-    ["copy_", "fill_", "zero_", "normal_", "uniform_", "random_", "exponential_", "geometric_", "cauchy_", "log_normal_", "bernoulli_"]
-)
+
+def _names(text: str) -> frozenset[str]:
+    return frozenset(text.split())
+
+
+OVERWRITES = _names("copy_ fill_ zero_ normal_ uniform_ random_ exponential_ geometric_ cauchy_ log_normal_ bernoulli_")
 """In-place ops that write every element of `self` and read none of it."""
 
-RESERVES = frozenset(["empty", "empty_like", "empty_strided", "empty_permuted", "new_empty", "new_empty_strided"])
+RESERVES = _names("empty empty_like empty_strided empty_permuted new_empty new_empty_strided")
 """Ops that reserve memory and leave its bytes undefined."""
 
-LIKE = frozenset(["zeros_like", "ones_like", "full_like", "rand_like", "randn_like", "randint_like", "new_zeros", "new_ones", "new_full"])
+LIKE = _names("zeros_like ones_like full_like rand_like randn_like randint_like new_zeros new_ones new_full")
 """Ops that take a tensor for its shape and dtype alone; its bytes do not matter."""
 
-FILLS = frozenset(["zeros", "ones", "full", "new_zeros", "new_ones", "new_full", "zeros_like", "ones_like", "full_like", "zero_", "fill_"])
-"""Ops whose result is one value over and over: cheaper to run than to keep in a plan."""
-
-HOST_READS = frozenset(["_local_scalar_dense", "item", "is_nonzero", "equal", "allclose", "_linalg_check_errors"])
+HOST_READS = _names("_local_scalar_dense item is_nonzero equal allclose _linalg_check_errors")
 """Ops that hand data of tensors to the host."""
 
-ASSERTIONS = frozenset(["_assert_async", "_assert_scalar", "_functional_assert_async"])
+ASSERTIONS = _names("_assert_async _assert_scalar _functional_assert_async")
 """Ops that only raise: kept, since stock would raise as well."""
 
-NO_OPS = frozenset({"_assert_tensor_metadata", "_record_function_enter", "_record_function_enter_new"}) | frozenset(
-    {"_record_function_exit"}
-)
+NO_OPS = _names("_assert_tensor_metadata _record_function_enter _record_function_enter_new _record_function_exit")
 """Ops that leave no trace in data."""
 
 

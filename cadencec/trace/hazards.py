@@ -47,7 +47,7 @@ def host_read(op: str, sources: Sequence[str], at: str) -> TraceError:
     """CAD3101: the host reads a value that changes from run to run."""
     return TraceError(
         "CAD3101",
-        f"`{op}` hands data to the host (an `if`, `.item()`, `int()` or the like), so Python may go another way next time",
+        f"`{op}` hands data to the host (an `if`, `.item()`, `int()`): Python may go another way next time",
         expected="a value that depends on no input, no state and no random draw",
         got="a value that depends on " + ", ".join(sources),
         at=at,

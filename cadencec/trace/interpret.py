@@ -71,7 +71,7 @@ class Memory:
                 self._store_tensor(op, out, result)
 
     def _store_tensor(self, op: Op, out: View, result: Tensor) -> None:
-        """A fresh storage becomes the result's; a result that belongs into a storage that is there is copied into it."""
+        """A fresh storage becomes the result's; a result for a storage that is there is copied into it."""
         if not self.is_bound(out.storage):
             self.bind(out.storage, result)
             check_result(op, out, result)

@@ -9,7 +9,6 @@ from collections.abc import Mapping
 
 import torch
 from torch import Tensor
-from torch.multiprocessing.reductions import StorageWeakRef
 
 from cadence_runtime.errors import TraceError
 from cadence_runtime.format.tape import Storage, StorageKind, View
@@ -25,7 +24,22 @@ def storage_bytes(tensor: Tensor) -> Tensor:
 
 def digest(data: Tensor) -> str:
     """Return the sha256 of a one-dimensional uint8 CPU tensor."""
-    return hashlib.sha256(memoryview(data.numpy())).hexdigest()
+    return hashlib.sha256(data.numpy().data).hexdigest()
+
+
+class WeakStorage:
+    """A weak reference to a storage: keeps its address from being reused, but not its bytes alive."""
+
+    def __init__(self, storage: torch.UntypedStorage) -> None:
+        self._reference: int = storage._weak_ref()
+        self._free = torch.UntypedStorage._free_weak_ref
+
+    def is_alive(self) -> bool:
+        """Return whether any tensor still stands on the storage."""
+        return not torch.UntypedStorage._expired(self._reference)
+
+    def __del__(self) -> None:
+        self._free(self._reference)
 
 
 class StorageTable:
@@ -49,7 +63,7 @@ class StorageTable:
         self._index: dict[int, int] = {}
         self._pieces: dict[tuple[int, str], int] = {}
         self._base_items: dict[int, int] = {}
-        self._references: list[StorageWeakRef] = []
+        self._references: list[WeakStorage] = []
 
     def bind(self, kind: StorageKind, values: Mapping[str, Tensor]) -> None:
         """Register inputs or leaves; a leaf that shares a storage with an earlier one stands on that."""
@@ -67,7 +81,7 @@ class StorageTable:
         storage = tensor.untyped_storage()
         index = self._append(kind, name, storage.nbytes(), tensor.device, depends)
         self._index[storage._cdata] = index
-        self._references.append(StorageWeakRef(storage))
+        self._references.append(WeakStorage(storage))
         return index
 
     def find(self, tensor: Tensor) -> int | None:
@@ -77,7 +91,7 @@ class StorageTable:
 
     def view(self, tensor: Tensor, index: int) -> View:
         """Return the tensor as a view of its storage, as it is now."""
-        offset = tensor.storage_offset() - (self._base_items.get(index, 0))
+        offset = int(tensor.storage_offset()) - self._base_items.get(index, 0)
         view = View(
             storage=index,
             dtype=DTYPE_NAMES[tensor.dtype],
@@ -133,10 +147,11 @@ class StorageTable:
 def check_layout(tensor: Tensor) -> None:
     """Raise TraceError CAD3003 unless the tensor is strided, of a known dtype and no wrapper of others."""
     if tensor.layout != torch.strided or tensor.dtype not in DTYPE_NAMES:
+        layout, dtype = (str(fact).removeprefix("torch.") for fact in (tensor.layout, tensor.dtype))
         raise TraceError(
             "CAD3003",
             "a tensor has no plain bytes",
             expected="a strided tensor of a plain dtype",
-            got=f"layout `{str(tensor.layout).removeprefix('torch.')}`, dtype `{str(tensor.dtype).removeprefix('torch.')}`",
+            got=f"layout `{layout}`, dtype `{dtype}`",
             hint="use dense tensors of plain dtypes in the stage",
         )

@@ -67,8 +67,8 @@ def sorted_weights(model: object) -> Iterator[tuple[str, AttributeKind, Tensor]]
 
 def byte_range(tensor: Tensor) -> tuple[int, int]:
     """Return the half-open range of bytes of its storage that the tensor touches."""
-    item, lower = tensor.element_size(), tensor.storage_offset()
+    item, lower = tensor.element_size(), int(tensor.storage_offset())
     if tensor.numel() == 0:
         return lower * item, lower * item
-    last = sum((size - 1) * stride for size, stride in zip(tensor.shape, tensor.stride(), strict=True))
+    last = sum((int(size) - 1) * int(stride) for size, stride in zip(tensor.shape, tensor.stride(), strict=True))
     return lower * item, (lower + last + 1) * item

@@ -1,0 +1,81 @@
+"""What passes work on: a tape with its constants, and small rewrites that several passes share."""
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, replace
+
+import torch
+from torch import Tensor
+
+from cadence_runtime.format.tape import Binding, Op, Operand, Tape, View
+from cadencec.trace.operands import views_of
+
+
+@dataclass(frozen=True, slots=True)
+class Program:
+    """A tape and the bytes of its constants by digest (one-dimensional uint8 CPU tensors). `derived` are the digests
+    of constants that were computed from weights."""
+
+    tape: Tape
+    constants: Mapping[str, Tensor]
+    derived: frozenset[str] = frozenset()
+
+
+@dataclass(frozen=True, slots=True)
+class Context:
+    """Where a pass may run ops: the traced device, and the weights by name."""
+
+    device: torch.device
+    weight: Callable[[str], Tensor]
+
+
+def map_views(operand: Operand, change: Callable[[View], View]) -> Operand:
+    """Return a nested operand with each view changed."""
+    if isinstance(operand, View):
+        return change(operand)
+    return tuple(map_views(item, change) for item in operand) if isinstance(operand, tuple) else operand
+
+
+def map_binding(binding: Binding, change: Callable[[View], View]) -> Binding:
+    """Return a binding with its view, if it has one, changed."""
+    return replace(binding, value=change(binding.value)) if isinstance(binding.value, View) else binding
+
+
+def compact(program: Program) -> Program:
+    """Return the program without storages and constants that nothing names, and the rest renumbered in order."""
+    tape = program.tape
+    used = {view.storage for view in _all_views(tape)}
+    number = {old: new for new, old in enumerate(sorted(used))}
+
+    def renumber(view: View) -> View:
+        return replace(view, storage=number[view.storage])
+
+    def renumbered(op: Op) -> Op:
+        return replace(
+            op,
+            args=tuple(map_views(arg, renumber) for arg in op.args),
+            kwargs=tuple((name, map_views(value, renumber)) for name, value in op.kwargs),
+            outs=tuple(map_views(out, renumber) for out in op.outs),
+            reads=tuple(number[index] for index in op.reads),
+            writes=tuple(number[index] for index in op.writes),
+        )
+
+    bindings = {
+        name: tuple(map_binding(binding, renumber) for binding in getattr(tape, name))
+        for name in ("inputs", "state_in", "outputs", "state_out")
+    }
+    storages = tuple(tape.storages[old] for old in number)
+    names = {storage.name for storage in storages if storage.kind == "constant"}
+    return Program(
+        replace(tape, storages=storages, ops=tuple(map(renumbered, tape.ops)), **bindings),
+        {name: data for name, data in program.constants.items() if name in names},
+        program.derived & names,
+    )
+
+
+def _all_views(tape: Tape) -> list[View]:
+    operands: list[Operand] = []
+    for op in tape.ops:
+        operands += (*op.args, *(value for _, value in op.kwargs), *op.outs)
+    for binding in (*tape.inputs, *tape.state_in, *tape.outputs, *tape.state_out):
+        operands.append(binding.value)
+    return list(views_of(operands))
