@@ -83,8 +83,12 @@ class Node:
 
 @dataclass(frozen=True, slots=True)
 class Transition:
-    """An event that may happen at a node: indices of the nodes, of the event in the program, the values of its
-    choices, and the captures it runs in order (repeats listed one by one, reset last)."""
+    """A push that may happen at a node: the external event and the internal ones that follow until none is enabled.
+
+    `source` and `target` are nodes, `event` is the external event's index in the program, `choices` are its choices'
+    values. `captures` run in order: for each event of the push its stages, repeats listed one by one, and the reset
+    last where the event resets. `target` is the node once everything has settled.
+    """
 
     source: int
     event: int
@@ -154,8 +158,9 @@ class Provenance:
 
 @dataclass(frozen=True, slots=True)
 class Plan:
-    """Everything in a plan file. Indices between its parts are positions in these tuples. `blobs` hold raw bytes of
-    constants, embedded weights and (for CUDA) kernel images."""
+    """Everything in a plan file. Indices between its parts are positions in these tuples. `init` is the capture that
+    makes the state of node 0, where every session starts. `blobs` hold raw bytes of constants, embedded weights and
+    (for CUDA) kernel images."""
 
     target: Target
     program: Program
