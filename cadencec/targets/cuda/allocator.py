@@ -61,18 +61,15 @@ class RecordingAllocator:
         return buffer, address - buffer.address
 
     def mark(self) -> int:
-        """Return a mark for `rewind`."""
+        """Return the index of the next buffer."""
         return len(self.buffers)
 
-    def rewind(self, mark: int) -> None:
-        """Forget the buffers made since the mark; their addresses are used again. None of them may be live."""
-        if mark == len(self.buffers):
-            return
-        still = [buffer for buffer in self.live.values() if buffer.index >= mark]
-        if still:
-            raise RuntimeError(f"{len(still)} buffers of an earlier capture are still in use")
-        self._top = self.buffers[mark].address - self.base
-        del self.buffers[mark:], self._starts[mark:]
+    def trim(self) -> None:
+        """Forget the buffers behind the last live one; their addresses are used again. Call it between captures."""
+        last = max((buffer.index for buffer in self.live.values()), default=-1)
+        if last + 1 < len(self.buffers):
+            self._top = self.buffers[last + 1].address - self.base
+            del self.buffers[last + 1 :], self._starts[last + 1 :]
 
     def _allocate(self, size: int, _device: int, _stream: int | None) -> int:
         try:

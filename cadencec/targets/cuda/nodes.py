@@ -84,10 +84,12 @@ RawNode = RawKernel | RawMemset | RawMemcpy
 
 @dataclass(frozen=True, slots=True)
 class RawGraph:
-    """Nodes in a topological order, and edges between their positions."""
+    """Nodes in a topological order, and edges between their indices. `positions[i]` is the place of node i in the
+    driver's own order, which is that of capture."""
 
     nodes: tuple[RawNode, ...]
     edges: tuple[Edge, ...]
+    positions: tuple[int, ...]
 
 
 def read_graph(handle: int, describe: Callable[[int], str]) -> RawGraph:
@@ -101,7 +103,8 @@ def read_graph(handle: int, describe: Callable[[int], str]) -> RawGraph:
     place = {old: new for new, old in enumerate(order)}
     nodes = tuple(_read_node(handles[old], describe(old)) for old in order)
     moved = (Edge(place[edge.before], place[edge.after], edge.data) for edge in edges)
-    return RawGraph(nodes, tuple(sorted(moved, key=lambda edge: (edge.before, edge.after, edge.data))))
+    edges = sorted(moved, key=lambda edge: (edge.before, edge.after, edge.data))
+    return RawGraph(nodes, tuple(edges), tuple(order))
 
 
 def _edges(graph: Any, position: dict[int, int]) -> list[Edge]:
