@@ -47,7 +47,7 @@ class _Builder(Subject):
         start = self.start(axis, cap)
         self.check_clock(axis)
         if declared.retain.kind in {"fixed", "ring"} and cap is None:
-            cap = start
+            cap = 1 if axis is None else start
         if not self.is_good:
             return None
         retention = Retention(declared.retain.kind, cap)
