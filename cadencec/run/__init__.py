@@ -1,0 +1,1 @@
+"""What `cadencec run` does: drives a session of a plan from a file, and writes what comes out."""
