@@ -185,7 +185,8 @@ def _read_memcpy(node: Any, op: str) -> RawMemcpy:
 
 def _read_kernel(node: Any) -> RawKernel:
     record = call("cuGraphKernelNodeGetParams", node)
-    function = record.func
+    # A member of a record is a window on the record's memory: a handle that outlives it has to be copied.
+    function = cu.CUfunction(int(record.func))
     if not int(function):
         function = call("cuKernelGetFunction", record.kern)
     offsets, sizes = _param_info(function)
