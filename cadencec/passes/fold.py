@@ -13,9 +13,10 @@ from dataclasses import dataclass, field, replace
 from torch import Tensor
 
 from cadence_runtime.format.tape import Binding, Op, Storage, Tape, View
-from cadencec.passes.program import Context, Program, map_binding, map_views
-from cadencec.trace.effects import effects_of
+from cadencec.passes.program import Context, Program, map_binding
+from cadencec.trace.effects import constant_ops
 from cadencec.trace.interpret import Memory, prepare
+from cadencec.trace.operands import map_views
 from cadencec.trace.storages import digest, storage_bytes
 
 FILL_BYTES = 4096
@@ -38,19 +39,6 @@ def run(program: Program, context: Context) -> Program:
         state_out=state_out,
     )
     return Program(folded, {**program.constants, **folder.constants}, program.derived | folder.derived)
-
-
-def constant_ops(tape: Tape) -> list[bool]:
-    """Return for each op whether all it reads is constant at that moment."""
-    changing = {index for index, storage in enumerate(tape.storages) if storage.kind in ("input", "leaf")}
-    constant = []
-    for op in tape.ops:
-        reads = () if effects_of(op.name).shape_only else op.reads
-        is_constant = not op.draws and changing.isdisjoint(reads)
-        if not is_constant:
-            changing.update(op.writes)
-        constant.append(is_constant)
-    return constant
 
 
 def kept_storages(tape: Tape, constant: list[bool]) -> set[int]:

@@ -20,7 +20,7 @@ def optimise(
 ) -> Program:
     """Return the recording's tape after the passes that are switched on, with its constants."""
     context = Context(device or torch.device("cpu"), weights.tensor)
-    program = Program(recording.tape, recording.constants)
+    program = Program(recording.tape, recording.constants, recording.derived)
     for name, run in PASSES.items():
         if name in switches:
             program = run(program, context)

@@ -7,7 +7,7 @@ import torch
 from torch import Tensor
 
 from cadence_runtime.format.tape import Binding, Op, Operand, Tape, View
-from cadencec.trace.operands import views_of
+from cadencec.trace.operands import map_views, views_of
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,13 +26,6 @@ class Context:
 
     device: torch.device
     weight: Callable[[str], Tensor]
-
-
-def map_views(operand: Operand, change: Callable[[View], View]) -> Operand:
-    """Return a nested operand with each view changed."""
-    if isinstance(operand, View):
-        return change(operand)
-    return tuple(map_views(item, change) for item in operand) if isinstance(operand, tuple) else operand
 
 
 def map_binding(binding: Binding, change: Callable[[View], View]) -> Binding:
@@ -59,17 +52,22 @@ def compact(program: Program) -> Program:
             writes=tuple(number[index] for index in op.writes),
         )
 
-    bindings = {
-        name: tuple(map_binding(binding, renumber) for binding in getattr(tape, name))
-        for name in ("inputs", "state_in", "outputs", "state_out")
-    }
+    def rebound(bindings: tuple[Binding, ...]) -> tuple[Binding, ...]:
+        return tuple(map_binding(binding, renumber) for binding in bindings)
+
     storages = tuple(tape.storages[old] for old in number)
     names = {storage.name for storage in storages if storage.kind == "constant"}
-    return Program(
-        replace(tape, storages=storages, ops=tuple(map(renumbered, tape.ops)), **bindings),
-        {name: data for name, data in program.constants.items() if name in names},
-        program.derived & names,
+    compacted = replace(
+        tape,
+        storages=storages,
+        inputs=rebound(tape.inputs),
+        state_in=rebound(tape.state_in),
+        ops=tuple(map(renumbered, tape.ops)),
+        outputs=rebound(tape.outputs),
+        state_out=rebound(tape.state_out),
     )
+    constants = {name: data for name, data in program.constants.items() if name in names}
+    return Program(compacted, constants, program.derived & names)
 
 
 def _all_views(tape: Tape) -> list[View]:

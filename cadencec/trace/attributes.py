@@ -38,6 +38,23 @@ def walk(model: object) -> Iterator[Attribute]:
     yield from _walk(model, "", "attribute", set())
 
 
+def modules_of(model: object) -> list[tuple[str, nn.Module]]:
+    """Return every module that a model holds, with its path, the model itself included."""
+    found: list[tuple[str, nn.Module]] = []
+    _collect_modules(model, "", set(), found)
+    return found
+
+
+def _collect_modules(value: object, path: str, seen: set[int], found: list[tuple[str, nn.Module]]) -> None:
+    if isinstance(value, (Tensor, np.ndarray, *SCALARS, *_OPAQUE)) or id(value) in seen:
+        return
+    seen.add(id(value))
+    if isinstance(value, nn.Module):
+        found.append((path, value))
+    for name, child, _ in _children(value):
+        _collect_modules(child, f"{path}.{name}" if path else name, seen, found)
+
+
 def _walk(value: object, path: str, kind: AttributeKind, seen: set[int]) -> Iterator[Attribute]:
     if isinstance(value, (Tensor, np.ndarray, *SCALARS)):
         yield Attribute(path, kind, value)

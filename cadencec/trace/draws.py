@@ -19,13 +19,19 @@ class Generators:
         self._generators = [torch.default_generator]
         if device.type == "cuda":
             self._generators.append(torch.cuda.default_generators[device.index or 0])
-        self._state = self._look()
+        self._start = self._state = self._look()
+
+    def restore(self) -> None:
+        """Put the generators back to where they were at the start."""
+        for generator, state in zip(self._generators, self._start, strict=True):
+            generator.set_state(state)
+        self._state = self._start
 
     def check_operands(self, operands: Iterable[object], op: str, lines: SourceLines) -> None:
         """Raise TraceError CAD3102 when an op draws from a generator that is not the default one."""
-        ours = {generator._cdata for generator in self._generators}
+        ours = {_identity(generator) for generator in self._generators}
         for operand in operands:
-            if isinstance(operand, torch.Generator) and operand._cdata not in ours:
+            if isinstance(operand, torch.Generator) and _identity(operand) not in ours:
                 raise TraceError(
                     "CAD3102",
                     f"`{op}` draws from a generator of the model's own",
@@ -57,4 +63,8 @@ class Generators:
 
 
 def _same(left: list[torch.Tensor], right: list[torch.Tensor]) -> bool:
-    return all(a.numpy().tobytes() == b.numpy().tobytes() for a, b in zip(left, right, strict=True))
+    return all(map(torch.equal, left, right))
+
+
+def _identity(generator: torch.Generator) -> int:
+    return generator._cdata  # type: ignore[attr-defined, no-any-return]

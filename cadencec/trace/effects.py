@@ -3,12 +3,14 @@
 Facts come from the op's schema and tags. The few lists here hold what schemas do not say.
 """
 
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
 
 import torch
 
-from cadencec.trace.operands import resolve
+from cadence_runtime.format.tape import Op, Operand, Tape, View
+from cadencec.trace.operands import resolve, views_of
 
 
 def _names(text: str) -> frozenset[str]:
@@ -26,6 +28,11 @@ LIKE = _names("zeros_like ones_like full_like rand_like randn_like randint_like 
 
 HOST_READS = _names("_local_scalar_dense item is_nonzero equal allclose _linalg_check_errors")
 """Ops that hand data of tensors to the host."""
+
+NORMALISES = _names(
+    "native_batch_norm _native_batch_norm_legit cudnn_batch_norm miopen_batch_norm _batch_norm_with_update"
+)
+"""Ops that may update running statistics."""
 
 ASSERTIONS = _names("_assert_async _assert_scalar _functional_assert_async")
 """Ops that only raise: kept, since stock would raise as well."""
@@ -49,6 +56,7 @@ class Effects:
     ignored: bool
     seeded: bool
     dynamic_shape: bool
+    normalises: bool
     composite: bool
 
 
@@ -78,6 +86,51 @@ def effects_of(name: str) -> Effects:
         asserts=aten and base in ASSERTIONS,
         ignored=base in NO_OPS,
         seeded=torch.Tag.nondeterministic_seeded in tags,
+        normalises=base in NORMALISES,
         dynamic_shape=torch.Tag.dynamic_output_shape in tags,
         composite=op._can_decompose() and not op.has_kernel_for_dispatch_key(torch._C.DispatchKey.CPU),
     )
+
+
+@dataclass(frozen=True, slots=True)
+class Accesses:
+    """The views that an op reads, those that it changes in part (and so reads as well), and those that it overwrites
+    whole. Fresh outputs are in none of them."""
+
+    read: tuple[View, ...]
+    changed: tuple[View, ...]
+    overwritten: tuple[View, ...]
+
+
+def accesses(effects: Effects, args: Sequence[Operand], kwargs: Mapping[str, Operand]) -> Accesses:
+    """Return what an op does to its operands."""
+    operands: dict[int | str, Operand] = dict(enumerate(args))
+    operands.update(kwargs)
+    changed: list[View] = []
+    overwritten: list[View] = []
+    for position, name, whole in effects.mutated:
+        key = position if position < len(args) else name
+        if key in operands:
+            target = operands.pop(key) if whole else operands[key]
+            (overwritten if whole else changed).extend(views_of((target,)))
+    return Accesses(tuple(views_of(operands.values())), tuple(changed), tuple(overwritten))
+
+
+def accesses_of(op: Op) -> Accesses:
+    """Return what an op of a tape does to its operands; nothing for one that only makes a view."""
+    if not op.reads and not op.writes:
+        return Accesses((), (), ())
+    return accesses(effects_of(op.name), op.args, dict(op.kwargs))
+
+
+def constant_ops(tape: Tape) -> list[bool]:
+    """Return for each op whether all it reads is constant at that moment: no input, no leaf, no random draw."""
+    changing = {index for index, storage in enumerate(tape.storages) if storage.kind in ("input", "leaf")}
+    constant = []
+    for op in tape.ops:
+        reads = () if effects_of(op.name).shape_only else op.reads
+        is_constant = not op.draws and changing.isdisjoint(reads)
+        if not is_constant:
+            changing.update(op.writes)
+        constant.append(is_constant)
+    return constant

@@ -11,13 +11,15 @@ from typing import Any
 import torch
 from torch.autograd import grad_mode
 
+_optimized_execution: Any = torch.jit.optimized_execution  # type: ignore[attr-defined]
+
 
 @contextmanager
 def neutral() -> Iterator[None]:
     """Run without autograd, with every `inference_mode` inside turned into `no_grad`, and scripted code unoptimised."""
     mode: Any = grad_mode.inference_mode
     kept = mode.__enter__, mode.__exit__
-    with torch.inference_mode(False), torch.no_grad(), torch.jit.optimized_execution(False):
+    with torch.inference_mode(False), torch.no_grad(), _optimized_execution(False):
         mode.__enter__, mode.__exit__ = _enter, _exit
         try:
             yield

@@ -4,7 +4,7 @@
 """
 
 import struct
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from functools import cache
 
 import torch
@@ -118,3 +118,10 @@ def views_of(operands: Iterable[Operand]) -> Iterator[View]:
             yield operand
         elif isinstance(operand, tuple):
             yield from views_of(operand)
+
+
+def map_views(operand: Operand, change: Callable[[View], View]) -> Operand:
+    """Return a nested operand with each view changed."""
+    if isinstance(operand, View):
+        return change(operand)
+    return tuple(map_views(item, change) for item in operand) if isinstance(operand, tuple) else operand

@@ -2,46 +2,65 @@
 
 The stage runs once, for real, under a dispatch mode below autograd. Every op is written down with its operands as
 storages and views; which storages an op reads and writes follows from its schema, what aliases what from the storages
-themselves. What a recording guarantees: run again op by op on the same bytes, the tape gives the same bits.
+themselves. What a recording guarantees: run again op by op on other bytes of the same forms, the tape does what the
+model does, or the recording was refused by name. `docs/tracing.md` says what that cannot see.
 """
 
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
-from typing import Any
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 
 import torch
 from torch import Tensor
-from torch.utils._python_dispatch import TorchDispatchMode
 
-from cadence_runtime.errors import CadenceError
+from cadence_runtime.errors import CadenceError, raise_all
 from cadence_runtime.format.tape import Binding, Op, Operand, Tape, View
-from cadencec.trace import hazards
-from cadencec.trace.draws import Generators
-from cadencec.trace.effects import Effects, effects_of
+from cadencec.trace import hazards, undeclared
+from cadencec.trace.bits import same_bits
+from cadencec.trace.effects import constant_ops
+from cadencec.trace.flags import numerics
+from cadencec.trace.history import History, Leftover
+from cadencec.trace.host import watched
+from cadencec.trace.mode import Recorder
 from cadencec.trace.neutral import neutral
-from cadencec.trace.operands import encode_literal, views_of
-from cadencec.trace.source import SourceLines
-from cadencec.trace.storages import StorageTable, check_layout
+from cadencec.trace.operands import map_views
+from cadencec.trace.storages import StorageTable
 from cadencec.trace.weights import Weights, collect_weights
 
-__all__ = ["Recording", "Weights", "collect_weights", "record"]
+__all__ = ["Leaf", "Recording", "Weights", "collect_weights", "record"]
 
 Leaf = Tensor | bool | int | float | str | None
-Call = Callable[[], tuple[Sequence[object], Mapping[str, object]]]
+Call = Callable[[], tuple[Sequence[Leaf], Mapping[str, Leaf]]]
 
 
 @dataclass(frozen=True, slots=True)
 class Recording:
     """A tape as recorded, before any pass, with what really came out of the run.
 
-    `state` are the new leaves by path. `constants` are the bytes of the tape's constants by digest, one-dimensional
-    uint8 tensors on the CPU.
+    `state` are the new leaves by path. `constants` are the bytes of the tape's constants by digest (one-dimensional
+    uint8 tensors on the CPU), `derived` those of them that come from weights. `numerics` are the precision flags and
+    autocast under which the stage ran, as sorted pairs.
     """
 
     tape: Tape
     outputs: tuple[Leaf, ...]
     state: Mapping[str, Leaf]
     constants: Mapping[str, Tensor]
+    derived: frozenset[str]
+    numerics: tuple[tuple[str, str], ...]
+
+
+@dataclass(frozen=True, slots=True)
+class _Run:
+    """What to record."""
+
+    stage: str
+    call: Call
+    inputs: Mapping[str, Leaf]
+    leaves: Mapping[str, Leaf]
+    weights: Weights
+    names: Sequence[str]
+    device: torch.device
+    with_source: bool
 
 
 def record(
@@ -55,215 +74,167 @@ def record(
     device: torch.device | None = None,
     with_source: bool = True,
 ) -> Recording:
-    """Run `call` once and return its tape.
+    """Run `call` and return its tape.
 
     `call` runs the model on exactly these tensors and returns its outputs, one for each of `names`, and the new leaves
-    by path. Raises TraceError (CAD30xx to CAD33xx) for everything that a tape cannot replay.
+    by path. It is called a second time, on the same bytes, when the first changed attributes of the model to
+    constants: the second run must do the same and change nothing. Raises TraceError (CAD30xx to CAD32xx) for
+    everything that a tape cannot replay.
     """
-    device = device or torch.device("cpu")
-    mode = _Recorder(device, weights, with_source)
-    mode.table.bind("leaf", tensors_of(leaves))
-    mode.table.bind("input", tensors_of(inputs))
-    with neutral():
-        entry = [mode.binding(name, value) for name, value in (*inputs.items(), *leaves.items())]
-        outputs, state = _run(mode, call)
-        if len(outputs) != len(names):
-            raise hazards.wrong_outputs(stage, names, len(outputs))
-        out = tuple(mode.binding(name, value) for name, value in zip(names, outputs, strict=True))
-        state_out = tuple(mode.binding(path, value) for path, value in state.items())
+    run = _Run(stage, call, inputs, leaves, weights, names, device or torch.device("cpu"), with_source)
+    first, found, mode = _record(run)
+    if not found:
+        return first
+    outcome = [_copied(value) for value in _values(first)]
+    _restore(mode)
+    second, again, _ = _record(run)
+    differs = _difference(first, outcome, second)
+    raise_all(undeclared.unsettled(found, again, differs))
+    return second
+
+
+def _record(run: _Run) -> tuple[Recording, list[undeclared.Change], Recorder]:
+    """Record one run; return the attributes that it changed to constants as well."""
+    torch.clear_autocast_cache()
+    mode = Recorder(run.device, run.weights, run.with_source)
+    mode.table.bind("leaf", _tensors(run.leaves))
+    mode.table.bind("input", _tensors(run.inputs))
+    inputs = tuple(mode.binding(name, value) for name, value in run.inputs.items())
+    state_in = tuple(mode.binding(path, value) for path, value in run.leaves.items())
+    before = undeclared.snapshot(run.weights.model)
+
+    outputs, state = _execute(mode, run)
+
+    if len(outputs) != len(run.names):
+        raise hazards.wrong_outputs(run.stage, run.names, len(outputs))
+    out = tuple(mode.binding(name, value) for name, value in zip(run.names, outputs, strict=True))
+    state_out = tuple(mode.binding(path, value) for path, value in state.items())
+    found = undeclared.changes(before, undeclared.snapshot(run.weights.model))
+    constant = _check_undeclared(mode, run, (*out, *state_out), found)
+    _check_other_stages(mode, run.stage, run.weights.history)
+    _remember(mode, run)
     tape = Tape(
-        stage=stage,
+        stage=run.stage,
         storages=mode.table.finish(),
-        inputs=tuple(entry[: len(inputs)]),
-        state_in=tuple(entry[len(inputs) :]),
+        inputs=inputs,
+        state_in=state_in,
         ops=tuple(mode.ops),
         outputs=out,
         state_out=state_out,
         draws=any(op.draws for op in mode.ops),
     )
-    return Recording(tape, tuple(outputs), dict(state), mode.table.constants)  # type: ignore[arg-type]
+    recording = Recording(
+        tape=tape,
+        outputs=tuple(outputs),
+        state=dict(state),
+        constants=mode.table.constants,
+        derived=frozenset(mode.table.derived),
+        numerics=numerics(mode.flags),
+    )
+    return recording, constant, mode
 
 
-def tensors_of(values: Mapping[str, Leaf]) -> dict[str, Tensor]:
-    """Return the tensors among named values."""
-    return {name: value for name, value in values.items() if isinstance(value, Tensor)}
-
-
-def _run(mode: "_Recorder", call: Call) -> tuple[Sequence[object], Mapping[str, object]]:
-    """Run the model under the mode; an error of ours wins over whatever the model made of it."""
+def _execute(mode: Recorder, run: _Run) -> tuple[Sequence[Leaf], Mapping[str, Leaf]]:
+    """Run the model under the mode. An error of ours wins over whatever the model made of it."""
     try:
-        with mode:
-            result = call()
-    except Exception:
+        with neutral(), watched(mode), mode:
+            result = run.call()
+    except CadenceError as error:
+        raise mode.error or error from None
+    except Exception as error:
         if mode.error is not None:
             raise mode.error from None
-        raise
+        raise hazards.raised(run.stage, error, mode.lines.of_error(error)) from error
     if mode.error is not None:
         raise mode.error
     mode.generators.check_unmoved()
     return result
 
 
-class _Recorder(TorchDispatchMode):
-    """Writes down every op that runs while it is active."""
-
-    def __init__(self, device: torch.device, weights: Weights, with_source: bool) -> None:
-        super().__init__()
-        self.target, self.with_source = device, with_source
-        self.table = StorageTable(device, weights)
-        self.lines = SourceLines()
-        self.generators = Generators(device)
-        self.ops: list[Op] = []
-        self.error: CadenceError | None = None
-        self._effects: dict[object, Effects] = {}
-
-    def __torch_dispatch__(
-        self, func: Any, types: Sequence[type], args: Sequence[Any] = (), kwargs: Mapping[str, Any] | None = None
-    ) -> Any:
-        try:
-            return self._dispatch(func, args, kwargs or {})
-        except CadenceError as error:
-            self.error = self.error or error
-            raise
-
-    def binding(self, name: str, value: object) -> Binding:
-        """Return what a name of the interface stands for, at this moment."""
-        if not isinstance(value, Tensor):
-            return Binding(name, encode_literal(value, self.target))
-        return Binding(name, self._view(value, name))
-
-    def _dispatch(self, func: Any, args: Sequence[Any], kwargs: Mapping[str, Any]) -> Any:
-        effects = self._effects.get(func)
-        if effects is None:
-            effects = self._effects[func] = effects_of(func.name())
-        if effects.composite:
-            with self:
-                result = func.decompose(*args, **kwargs)
-            if result is NotImplemented:
-                raise hazards.composite(effects.name, self.lines.quoted())
-            return result
-        if effects.ignored or effects.moves_view:
-            return func(*args, **kwargs)
-        return self._record(func, effects, args, kwargs)
-
-    def _record(self, func: Any, effects: Effects, args: Sequence[Any], kwargs: Mapping[str, Any]) -> Any:
-        if effects.name == "aten::lift_fresh":
-            return self._lift(func, args[0])
-        operands = tuple(self._operand(arg, effects.name) for arg in args)
-        named = tuple((key, self._operand(kwargs[key], effects.name)) for key in sorted(kwargs))
-        read, written = self._touched(effects, args, kwargs, operands, dict(named))
-        depends = self._depends(effects, read)
-        self._refuse(effects, args, kwargs, depends)
-        if effects.seeded:
-            self.generators.check_operands((*args, *kwargs.values()), effects.name, self.lines)
-            self.generators.check_unmoved(self.lines)
-        result = func(*args, **kwargs)
-        if effects.host_read or (not _holds_tensor(result) and not written and not effects.asserts):
-            return result
-        draws = effects.seeded and self.generators.moved()
-        depends |= StorageTable.DRAW if draws else 0
-        before = len(self.table.kinds)
-        results = result if isinstance(result, tuple) else (result,)
-        outs = tuple(self._result(value, depends) for value in results)
-        fresh = set(range(before, len(self.table.kinds)))
-        self._append(effects, operands, named, outs, read, written, fresh, depends, draws)
-        return result
-
-    def _append(  # noqa: PLR0913
-        self,
-        effects: Effects,
-        args: tuple[Operand, ...],
-        kwargs: tuple[tuple[str, Operand], ...],
-        outs: tuple[Operand, ...],
-        read: set[int],
-        written: set[int],
-        fresh: set[int],
-        depends: int,
-        draws: bool,
-    ) -> None:
-        """Write one op down; an op that only makes views or reserves memory reads and writes nothing."""
-        for index in written:
-            self.table.depends[index] |= depends
-        computes = bool(written or fresh or effects.asserts) and not effects.reserves
-        source = self.lines.here() if self.with_source else ""
-        reads = tuple(sorted(read)) if computes else ()
-        writes = tuple(sorted(written | fresh)) if computes else ()
-        self.ops.append(Op(effects.name, args, kwargs, outs, reads, writes, source, draws))
-
-    def _operand(self, value: Any, op: str) -> Operand:
-        if isinstance(value, Tensor):
-            return self._view(value, op)
-        if isinstance(value, list | tuple):
-            return tuple(self._operand(item, op) for item in value)
-        return encode_literal(value, self.target)
-
-    def _view(self, tensor: Tensor, used_by: str) -> View:
-        index = self.table.find(tensor)
-        if index is None:
-            check_layout(tensor)
-            raise hazards.from_nowhere(tensor, used_by, self.lines.quoted())
-        return self.table.view(tensor, index)
-
-    def _result(self, value: Any, depends: int) -> Operand:
-        if isinstance(value, Tensor):
-            index = self.table.find(value)
-            if index is None:
-                check_layout(value)
-                index = self.table.add("scratch", "", value, depends)
-            return self.table.view(value, index)
-        if isinstance(value, list | tuple):
-            return tuple(self._result(item, depends) for item in value)
-        return encode_literal(value, self.target)
-
-    def _touched(
-        self,
-        effects: Effects,
-        args: Sequence[Any],
-        kwargs: Mapping[str, Any],
-        operands: tuple[Operand, ...],
-        named: Mapping[str, Operand],
-    ) -> tuple[set[int], set[int]]:
-        """Return the storages that the op reads and those that it writes in place."""
-        whole: set[int] = set()
-        written: set[int] = set()
-        read: list[Operand] = [*operands, *named.values()]
-        for position, name, overwrites in effects.mutated:
-            operand = operands[position] if position < len(operands) else named.get(name)
-            if operand is None:
-                continue
-            written.update(view.storage for view in views_of((operand,)))
-            if overwrites:
-                whole.add(id(operand))
-        kept = (operand for operand in read if id(operand) not in whole)
-        return {view.storage for view in views_of(kept)}, written
-
-    def _depends(self, effects: Effects, read: set[int]) -> int:
-        if effects.shape_only:
-            return 0
-        depends = 0
-        for index in read:
-            depends |= self.table.depends[index]
-        return depends
-
-    def _refuse(self, effects: Effects, args: Sequence[Any], kwargs: Mapping[str, Any], depends: int) -> None:
-        """Raise for ops whose replay could not be the same."""
-        if depends and effects.host_read:
-            raise hazards.host_read(effects.name, self.table.names_of(depends), self.lines.quoted())
-
-    def _lift(self, func: Any, tensor: Tensor) -> Tensor:
-        """A tensor made outside of torch's dispatch (`torch.tensor`, `from_numpy`): a constant, copied before use."""
-        result: Tensor = func(tensor)
-        if self.table.find(tensor) is None:
-            check_layout(tensor)
-            constant = self.table.add_constant(tensor)
-            copy = self.table.add("scratch", "", tensor, 0)
-            source, out = self.table.view(tensor, constant), self.table.view(result, copy)
-            line = self.lines.here() if self.with_source else ""
-            self.ops.append(Op("aten::clone", (source,), (), (out,), (constant,), (copy,), line))
-        return result
+def _check_undeclared(
+    mode: Recorder, run: _Run, bindings: tuple[Binding, ...], found: list[undeclared.Change]
+) -> list[undeclared.Change]:
+    """Raise for undeclared state of every kind; return the attributes that changed to constants. Buffers that the
+    stage overwrites before it reads them become scratch."""
+    table = mode.table
+    views = (binding.value for binding in bindings if isinstance(binding.value, View))
+    declared = {view.storage for view in views if not table.is_constant(view.storage)}
+    errors, scratch = undeclared.overwritten(mode.ops, bindings, table)
+    more, constant = undeclared.rebound(found, table, declared)
+    raise_all([*errors, *more])
+    for index in scratch:
+        run.weights.history.overwritten.setdefault(table.lasting[index], run.stage)
+        table.kinds[index], table.names[index] = "scratch", ""
+        del table.lasting[index]
+    return constant
 
 
-def _holds_tensor(result: Any) -> bool:
-    if isinstance(result, list | tuple):
-        return any(_holds_tensor(item) for item in result)
-    return isinstance(result, Tensor)
+def _check_other_stages(mode: Recorder, stage: str, history: History) -> None:
+    """Raise TraceError CAD3206 when one stage reads a buffer that another one, or another key, uses as scratch."""
+    used = {index for op in mode.ops for index in op.reads}
+    for index in sorted(used & mode.table.lasting.keys()):
+        history.read.setdefault(mode.table.lasting[index], stage)
+    errors = [
+        hazards.shared_scratch(name, history.overwritten[name], history.read[name])
+        for name in sorted(history.overwritten.keys() & history.read.keys())
+    ]
+    raise_all(errors)
+
+
+def _remember(mode: Recorder, run: _Run) -> None:
+    """Tell later recordings what this one leaves behind."""
+    made_at = {index: op for op in reversed(mode.ops) for index in op.writes}
+    run.weights.history.remember(_leftovers(mode.table, run.stage, made_at))
+
+
+def _leftovers(table: StorageTable, stage: str, made_at: Mapping[int, Op]) -> Iterator[Leftover]:
+    for index, reference in table.references.items():
+        op = made_at.get(index)
+        what = f"`{table.names[index]}`" if op is None or table.names[index] else f"`{op.name}`"
+        origin = f"{what} of stage `{stage}`" + (f", {op.source}" if op is not None and op.source else "")
+        yield Leftover(reference, table.is_constant(index), bool(table.depends[index] & table.WEIGHT), origin)
+
+
+def _restore(mode: Recorder) -> None:
+    """Give inputs, leaves and generators back what they held before the run."""
+    for index, data in mode.saved.items():
+        bound = mode.table.bound[index]
+        torch.empty(0, dtype=torch.uint8, device=bound.device).set_(bound.untyped_storage()).copy_(data)
+    mode.generators.restore()
+
+
+def _difference(first: Recording, outcome: list[Leaf], second: Recording) -> str | None:
+    """Return how the second of two runs on the same bytes differs from the first, or None."""
+    ops = list(zip(_changing_ops(first.tape), _changing_ops(second.tape), strict=False))
+    for before, after in ops:
+        if before != after:
+            return f"`{before[0]}` became `{after[0]}`" if before[0] != after[0] else f"`{before[0]}` differs"
+    if len(_changing_ops(first.tape)) != len(_changing_ops(second.tape)):
+        return "another number of ops"
+    same = all(map(same_bits, outcome, _values(second))) and len(outcome) == len(_values(second))
+    return None if same else "other values"
+
+
+def _changing_ops(tape: Tape) -> list[tuple[object, ...]]:
+    """Return the ops that depend on inputs, leaves or draws, without the identity of their storages."""
+
+    def anonymous(operand: Operand) -> Operand:
+        return map_views(operand, lambda view: replace(view, storage=0))
+
+    ops = (op for op, constant in zip(tape.ops, constant_ops(tape), strict=True) if not constant and op.writes)
+    return [(op.name, *map(anonymous, op.args), *((key, anonymous(value)) for key, value in op.kwargs)) for op in ops]
+
+
+def _values(recording: Recording) -> list[Leaf]:
+    return [*recording.outputs, *recording.state.values()]
+
+
+def _copied(value: Leaf) -> Leaf:
+    if not isinstance(value, Tensor):
+        return value
+    copy = torch.empty_strided(value.shape, value.stride(), dtype=value.dtype, device=value.device)
+    return copy.copy_(value)
+
+
+def _tensors(values: Mapping[str, Leaf]) -> dict[str, Tensor]:
+    return {name: value for name, value in values.items() if isinstance(value, Tensor)}

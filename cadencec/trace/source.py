@@ -33,16 +33,35 @@ class SourceLines:
     def quoted(self) -> str:
         """Return `here()` with the text of the line, for messages."""
         frame = self._frame()
-        if frame is None:
-            return "outside Python"
-        text = linecache.getline(frame.f_code.co_filename, frame.f_lineno).strip()
-        return f"{self._file(frame.f_code)}:{frame.f_lineno}" + (f": {text}" if text else "")
+        return "outside Python" if frame is None else self._quoted(frame.f_code, frame.f_lineno)
+
+    def of_error(self, error: BaseException) -> str:
+        """Return the innermost line of the model's code that an error passed through, with its text."""
+        at, trace = "outside Python", error.__traceback__
+        while trace is not None:
+            if self._file(trace.tb_frame.f_code):
+                at = self._quoted(trace.tb_frame.f_code, trace.tb_lineno)
+            trace = trace.tb_next
+        return at
+
+    def is_within(self, file: str, word: str) -> bool:
+        """Return whether a function whose name holds `word`, in a file of that ending, is being called."""
+        frame: FrameType | None = sys._getframe(1)
+        while frame is not None:
+            if word in frame.f_code.co_name and frame.f_code.co_filename.endswith(file):
+                return True
+            frame = frame.f_back
+        return False
 
     def _frame(self) -> FrameType | None:
         frame: FrameType | None = sys._getframe(2)
         while frame is not None and not self._file(frame.f_code):
             frame = frame.f_back
         return frame
+
+    def _quoted(self, code: CodeType, line: int) -> str:
+        text = linecache.getline(code.co_filename, line).strip()
+        return f"{self._file(code)}:{line}" + (f": {text}" if text else "")
 
     def _file(self, code: CodeType) -> str:
         known = self._known.get(code)

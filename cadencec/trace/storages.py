@@ -12,8 +12,9 @@ from torch import Tensor
 
 from cadence_runtime.errors import TraceError
 from cadence_runtime.format.tape import Storage, StorageKind, View
+from cadencec.trace.history import WeakStorage
 from cadencec.trace.operands import DTYPE_NAMES, HOST, device_text
-from cadencec.trace.weights import Weights
+from cadencec.trace.weights import Piece, Weights
 
 
 def storage_bytes(tensor: Tensor) -> Tensor:
@@ -24,32 +25,19 @@ def storage_bytes(tensor: Tensor) -> Tensor:
 
 def digest(data: Tensor) -> str:
     """Return the sha256 of a one-dimensional uint8 CPU tensor."""
-    return hashlib.sha256(data.numpy().data).hexdigest()
-
-
-class WeakStorage:
-    """A weak reference to a storage: keeps its address from being reused, but not its bytes alive."""
-
-    def __init__(self, storage: torch.UntypedStorage) -> None:
-        self._reference: int = storage._weak_ref()
-        self._free = torch.UntypedStorage._free_weak_ref
-
-    def is_alive(self) -> bool:
-        """Return whether any tensor still stands on the storage."""
-        return not torch.UntypedStorage._expired(self._reference)
-
-    def __del__(self) -> None:
-        self._free(self._reference)
+    # Not `data.numpy()`: that is watched while a stage is recorded.
+    return hashlib.sha256(torch._C.TensorBase.numpy(data).data).hexdigest()
 
 
 class StorageTable:
     """The storages of one recording, in the order in which they were met, and what each depends on.
 
-    `depends[i]` is a set of bits: bit 0 for a random draw, then one bit for each name in `sources` (inputs and
-    leaves). No bit means that the bytes are a constant of the step.
+    `depends[i]` is a set of bits: `WEIGHT`, `DRAW`, then one bit for each name in `sources` (inputs and leaves). With
+    none but `WEIGHT`, the bytes are a constant of the step. `lasting` are storages that outlive the step and
+    are no leaf (weights, and constants that something still holds), with a name for messages.
     """
 
-    DRAW = 1
+    WEIGHT, DRAW = 1, 2
 
     def __init__(self, target: torch.device, weights: Weights) -> None:
         self.target, self.weights = target, weights
@@ -59,21 +47,25 @@ class StorageTable:
         self.hosts: list[bool] = []
         self.depends: list[int] = []
         self.sources: list[str] = []
+        self.bound: dict[int, Tensor] = {}
+        self.lasting: dict[int, str] = {}
         self.constants: dict[str, Tensor] = {}
+        self.derived: set[str] = set()
+        self.references: dict[int, WeakStorage] = {}
         self._index: dict[int, int] = {}
         self._pieces: dict[tuple[int, str], int] = {}
-        self._base_items: dict[int, int] = {}
-        self._references: list[WeakStorage] = []
+        self._base_bytes: dict[int, int] = {}
 
     def bind(self, kind: StorageKind, values: Mapping[str, Tensor]) -> None:
         """Register inputs or leaves; a leaf that shares a storage with an earlier one stands on that."""
         for name, tensor in values.items():
             check_layout(tensor)
             self.sources.append(name)
-            bit = 1 << len(self.sources)
+            bit = self.DRAW << len(self.sources)
             index = self._index.get(tensor.untyped_storage()._cdata)
             if index is None:
                 index = self.add(kind, name, tensor, bit)
+                self.bound[index] = tensor
             self.depends[index] |= bit
 
     def add(self, kind: StorageKind, name: str, tensor: Tensor, depends: int) -> int:
@@ -81,41 +73,49 @@ class StorageTable:
         storage = tensor.untyped_storage()
         index = self._append(kind, name, storage.nbytes(), tensor.device, depends)
         self._index[storage._cdata] = index
-        self._references.append(WeakStorage(storage))
+        self.references[index] = WeakStorage(storage)
         return index
 
     def find(self, tensor: Tensor) -> int | None:
-        """Return the index of a known storage, or of the weight that the tensor lies in; else None."""
-        index = self._index.get(tensor.untyped_storage()._cdata)
-        return self._find_weight(tensor) if index is None else index
+        """Return the index of a known storage, or of what the model holds; None for a tensor from nowhere.
+
+        Raises TraceError CAD3205 for a tensor that an earlier run left and that was no constant.
+        """
+        key = tensor.untyped_storage()._cdata
+        index = self._index.get(key)
+        return self._find_lasting(tensor, key) if index is None else index
 
     def view(self, tensor: Tensor, index: int) -> View:
         """Return the tensor as a view of its storage, as it is now."""
-        offset = int(tensor.storage_offset()) - self._base_items.get(index, 0)
+        base_items = self._base_bytes.get(index, 0) // tensor.element_size()
         view = View(
             storage=index,
             dtype=DTYPE_NAMES[tensor.dtype],
             sizes=tuple(tensor.shape),
             strides=tensor.stride(),
-            offset=offset,
+            offset=int(tensor.storage_offset()) - base_items,
             conj=tensor.is_conj(),
             neg=tensor.is_neg(),
         )
-        if self.kinds[index] == "scratch":
-            self.sizes[index] = max(self.sizes[index], view.span()[1])
+        upper = view.span()[1]
+        self.sizes[index] = max(self.sizes[index], upper)
         return view
 
     def add_constant(self, tensor: Tensor) -> int:
-        """Register a constant by its bytes, without an identity: the storage itself may become something else."""
+        """Register the bytes of the tensor's storage as a constant, without the identity of that storage."""
         data = storage_bytes(tensor)
         name = digest(data)
         self.constants[name] = data
         return self._append("constant", name, data.numel(), tensor.device, 0)
 
+    def is_constant(self, index: int) -> bool:
+        """Return whether the bytes, as they are now, depend on nothing that changes from run to run."""
+        return not self.depends[index] & ~self.WEIGHT
+
     def names_of(self, depends: int) -> list[str]:
         """Return the inputs and leaves (or `a random draw`) that a set of bits stands for."""
         found = ["a random draw"] if depends & self.DRAW else []
-        return found + [f"`{name}`" for bit, name in enumerate(self.sources, 1) if depends >> bit & 1]
+        return found + [f"`{name}`" for bit, name in enumerate(self.sources, 2) if depends >> bit & 1]
 
     def finish(self) -> tuple[Storage, ...]:
         """Return the storages as the tape wants them."""
@@ -130,17 +130,39 @@ class StorageTable:
         self.depends.append(depends)
         return len(self.kinds) - 1
 
-    def _find_weight(self, tensor: Tensor) -> int | None:
+    def _find_lasting(self, tensor: Tensor, key: int) -> int | None:
+        """Register what outlives the step: a weight, another storage of the model, or a constant of an earlier step."""
         piece = self.weights.find(tensor)
-        if piece is None:
+        if piece is not None:
+            return self._weight(tensor, key, piece)
+        left = self.weights.history.leftovers.get(key)
+        if left is not None and not left.constant:
+            raise TraceError(
+                "CAD3205",
+                f"the stage reads a tensor that an earlier run left behind ({left.origin})",
+                expected="state that is declared as a leaf",
+                got=f"{DTYPE_NAMES[tensor.dtype]} {list(tensor.shape)} kept by the model",
+                hint="return it in the state, or compute it anew in each step",
+            )
+        label = left.origin if left is not None else self.weights.owned.get(key)
+        if label is None:
             return None
-        key = (tensor.untyped_storage()._cdata, piece.name)
-        index = self._pieces.get(key)
+        index = self.add_constant(tensor)
+        self._index[key] = index
+        self.lasting[index] = label
+        if left is None or left.from_weights:
+            self.depends[index] = self.WEIGHT
+            self.derived.add(self.names[index])
+        return index
+
+    def _weight(self, tensor: Tensor, key: int, piece: Piece) -> int:
+        index = self._pieces.get((key, piece.name))
         if index is None:
             size = piece.upper_byte - piece.lower_byte
-            index = self._append("weight", piece.name, size, tensor.device, 0)
-            self._pieces[key] = index
-            self._base_items[index] = piece.lower_byte // tensor.element_size()
+            index = self._append("weight", piece.name, size, tensor.device, self.WEIGHT)
+            self._pieces[key, piece.name] = index
+            self._base_bytes[index] = piece.lower_byte
+            self.lasting[index] = piece.name
         return index
 
 

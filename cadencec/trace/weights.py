@@ -11,6 +11,7 @@ import torch
 from torch import Tensor
 
 from cadencec.trace.attributes import AttributeKind, walk
+from cadencec.trace.history import History
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,11 +26,15 @@ class Piece:
 
 @dataclass(frozen=True, slots=True)
 class Weights:
-    """Names of the model's tensors by storage. `tensors` are the weights by name, `pieces` the same by storage."""
+    """Names of the model's tensors by storage. `tensors` are the weights by name, `pieces` the same by storage;
+    `owned` are all storages of the model with the path of their first tensor, also those of tensors that are no plain
+    run of bytes (a transposed parameter) and so become constants. `history` grows with each recording."""
 
     model: object
     tensors: dict[str, Tensor] = field(default_factory=dict)
     pieces: dict[int, list[Piece]] = field(default_factory=dict)
+    owned: dict[int, str] = field(default_factory=dict)
+    history: History = field(default_factory=History)
 
     def find(self, tensor: Tensor) -> Piece | None:
         """Return the weight that holds all bytes of the tensor, or None."""
@@ -48,11 +53,13 @@ def collect_weights(model: object) -> Weights:
     """Return the names of all tensors that the model holds: an `nn.Module`, or any object with some in attributes."""
     weights = Weights(model)
     for name, kind, tensor in sorted_weights(model):
-        if tensor.layout != torch.strided:
+        key = tensor.untyped_storage()._cdata
+        weights.owned.setdefault(key, name)
+        if not tensor.is_contiguous():
             continue
         lower, upper = byte_range(tensor)
-        known = weights.pieces.setdefault(tensor.untyped_storage()._cdata, [])
-        if tensor.is_contiguous() and not any(p.lower_byte <= lower and upper <= p.upper_byte for p in known):
+        known = weights.pieces.setdefault(key, [])
+        if not any(p.lower_byte <= lower and upper <= p.upper_byte for p in known):
             known.append(Piece(name, kind, lower, upper))
             weights.tensors[name] = tensor
     return weights
@@ -60,7 +67,11 @@ def collect_weights(model: object) -> Weights:
 
 def sorted_weights(model: object) -> Iterator[tuple[str, AttributeKind, Tensor]]:
     """Yield (name, kind, tensor): parameters and buffers first, then plain attributes, each in the model's order."""
-    found = [(a.path, a.kind, a.value) for a in walk(model) if isinstance(a.value, Tensor)]
+    found = [
+        (a.path, a.kind, a.value)
+        for a in walk(model)
+        if isinstance(a.value, Tensor) and a.value.layout == torch.strided
+    ]
     yield from (row for row in found if row[1] != "attribute")
     yield from (row for row in found if row[1] == "attribute")
 
