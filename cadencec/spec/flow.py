@@ -34,9 +34,10 @@ class Flow(Subject):
                     what = f"two stages of event `{self.name}` describe input `{item.name}` differently"
                     self.fail("CAD1307", what, "run", expected="one description")
             for output in stage.outputs:
-                if output in made:
+                # A stage may replace what it takes, as an Euler step does with its latent.
+                if output in made and output not in {item.name for item in stage.inputs}:
                     what = f"stages `{made[output]}` and `{stage.name}` of event `{self.name}` both give `{output}`"
-                    self.fail("CAD1307", what, "run", expected="one stage for each output")
+                    self.fail("CAD1307", what, "run", position, expected="one of them, or an input of its name too")
                 made[output] = stage.name
         self.check_inputs(taken, queues)
         return self.outputs(made)
@@ -120,13 +121,17 @@ class Flow(Subject):
     def outputs(self, made: dict[str, str]) -> tuple[str, ...]:
         """Return the outputs as declared, or those that no later stage takes."""
         if self.declared.outputs is None:
-            later = {item.name for stage in self.stages for item in stage.inputs}
-            return tuple(output for output in made if output not in later)
+            return tuple(output for output in made if not self.is_taken(output, made[output]))
         for index, output in enumerate(self.declared.outputs):
             if output not in made and self.is_whole:
                 what = f"no stage of event `{self.name}` gives output `{output}`"
                 self.fail("CAD1307", what, "outputs", index, expected=one_of(made), hint=suggest(output, made))
         return tuple(self.declared.outputs)
+
+    def is_taken(self, output: str, maker: str) -> bool:
+        """Return whether a stage after the last one that gives an output takes it."""
+        names = [stage.name for stage in self.stages]
+        return any(output == item.name for stage in self.stages[names.index(maker) + 1 :] for item in stage.inputs)
 
 
 def _needs_range(dtype: str) -> bool:
