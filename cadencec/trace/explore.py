@@ -1,0 +1,254 @@
+"""From a program and a model to every state that a session can be in, and a capture for every key on the way.
+
+Breadth-first over nodes (a configuration and one form for each leaf), from the state that `init_state` makes, through
+every push that the program allows:
+
+    node 0 --frame--> node 1 --frame--> node 2 --frame--> node 2           3 nodes, 3 keys: `kept` grows 0, 4, 8, 8
+    kept 0            kept 4            kept 8 (a slice)
+
+A stage is recorded once for each key. Every node carries states with real values on several *tracks*: the first is
+recorded, the others run the stock model, and what they did is handed on to be compared with the tape. A node that is
+reached through known keys only needs no run at all, unless it is new.
+"""
+
+from collections import deque
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+
+from cadence_runtime.errors import TraceError
+from cadence_runtime.format.plan import INIT, RESET, Capture, Form, Key, Node, TensorForm, Transition
+from cadence_runtime.host.program import Configuration, Program, StageRun, Step
+from cadence_runtime.host.step import start
+from cadencec.trace.jobs import Job
+from cadencec.trace.leaves import Leaves
+from cadencec.trace.moves import moves
+from cadencec.trace.recorder import Recording
+from cadencec.trace.runner import Execution, Runner, Tracks
+from cadencec.trace.state import structure
+
+Keep = Callable[[Key, Recording, Sequence[Execution]], int]
+"""Takes what was recorded at a key, and what the stock model did on other values; returns the index of the tape."""
+
+DEFAULT_NODE_LIMIT = 20_000
+FORMS_LIMIT = 64
+"""Forms that one leaf may take at one configuration before the search gives up on it."""
+
+
+@dataclass(frozen=True, slots=True)
+class Exploration:
+    """What a search found, as a plan wants it. Captures have no offsets yet; capture `init` leads to node 0."""
+
+    forms: tuple[Form, ...]
+    captures: tuple[Capture, ...]
+    nodes: tuple[Node, ...]
+    transitions: tuple[Transition, ...]
+    init: int
+
+
+def explore(
+    program: Program,
+    runner: Runner,
+    keep: Keep,
+    *,
+    limit: int = DEFAULT_NODE_LIMIT,
+    progress: Callable[[int, int], None] = lambda done, known: None,
+) -> Exploration:
+    """Search everything that can happen. `progress` is told how many nodes are done and how many are known.
+
+    Raises TraceError for a state that is not what the spec says (CAD35xx), for a search without end (CAD3601, CAD3602)
+    and for everything that recording and comparing refuse.
+    """
+    search = _Search(program, runner, keep, limit)
+    search.begin()
+    done = 0
+    while search.waiting:
+        search.expand(search.waiting.popleft())
+        done += 1
+        progress(done, len(search.nodes))
+    return search.result()
+
+
+@dataclass(slots=True)
+class _Search:
+    program: Program
+    runner: Runner
+    keep: Keep
+    limit: int
+    forms: dict[Form, int] = field(default_factory=dict)
+    captures: list[Capture] = field(default_factory=list)
+    keys: dict[Key, int] = field(default_factory=dict)
+    nodes: dict[Node, int] = field(default_factory=dict)
+    structures: list[object] = field(default_factory=list)
+    reads: dict[str, tuple[int, ...]] = field(default_factory=dict)
+    seen_forms: dict[tuple[Configuration, int], set[int]] = field(default_factory=dict)
+    transitions: list[Transition] = field(default_factory=list)
+    waiting: deque[tuple[int, Node, Tracks]] = field(default_factory=deque)
+
+    @property
+    def leaves(self) -> Leaves:
+        return self.runner.leaves
+
+    def begin(self) -> None:
+        """Record the start and make node 0."""
+        configuration = start(self.program)
+        recording, executions, tracks = self.runner.begin()
+        self.leaves.check(configuration, tracks.forms, INIT, tracks.seen)
+        self._capture(Key(INIT, (), (), ()), recording, executions, tracks, self.runner.traced.start())
+        self._arrive(configuration, self._form_indices(tracks.forms), tracks, INIT)
+
+    def expand(self, item: tuple[int, Node, Tracks]) -> None:
+        """Follow every push that may happen at a node."""
+        source, node, tracks = item
+        for event, choices, steps in moves(self.program, node.configuration):
+            captures, target = self._follow(node, tracks, steps)
+            self.transitions.append(Transition(source, event, choices, captures, target))
+
+    def _follow(self, node: Node, tracks: Tracks, steps: Sequence[Step]) -> tuple[tuple[int, ...], int]:
+        """Return the captures of a push and the node that it leads to; run the model only where that is not known."""
+        known = self._follow_known(node, steps)
+        if known is not None:
+            return known
+        moving, captures = tracks.copy(), []
+        for step in steps:
+            moving.begin_event()
+            for run in step.runs:
+                captures.append(self._run(run, moving))
+            if self._resets(step):
+                captures.append(self._reset(moving))
+            self.leaves.check(step.after, moving.forms, step.event, moving.seen)
+        forms = self._form_indices(moving.forms)
+        return tuple(captures), self._arrive(steps[-1].after, forms, moving, steps[-1].event)
+
+    def _follow_known(self, node: Node, steps: Sequence[Step]) -> tuple[tuple[int, ...], int] | None:
+        """Follow by forms alone; None as soon as a key or the node at the end is new."""
+        forms, captures = list(node.forms), []
+        for step in steps:
+            passed: dict[str, Form] = {}
+            for run in step.runs:
+                index = self.keys.get(self._key(run, forms, passed))
+                if index is None:
+                    return None
+                captures.append(index)
+                self._apply(index, forms)
+                passed.update(zip(self.runner.stage(run.stage).outputs, self.captures[index].outputs, strict=True))
+            if self._resets(step):
+                index = self.keys.get(self._reset_key(forms))
+                if index is None:
+                    return None
+                captures.append(index)
+                self._apply(index, forms)
+        target = self.nodes.get(Node(steps[-1].after, tuple(forms)))
+        return None if target is None else (tuple(captures), target)
+
+    def _apply(self, capture: int, forms: list[int]) -> None:
+        for leaf, form in self.captures[capture].writes:
+            forms[leaf] = form
+
+    def _resets(self, step: Step) -> bool:
+        return any(event.reset for event in self.program.events if event.name == step.event)
+
+    def _key(self, run: StageRun, forms: Sequence[int], passed: Mapping[str, Form]) -> Key:
+        reads = self.reads.get(run.stage)
+        if reads is None:
+            reads = self.reads[run.stage] = self.runner.job(run, self.runner.traced).reads
+        args = run.args if run.index is None else (*run.args, run.index)
+        state = tuple((leaf, forms[leaf]) for leaf in reads)
+        return Key(run.stage, args, self.runner.input_forms(run, passed), state)
+
+    def _reset_key(self, forms: Sequence[int]) -> Key:
+        return Key(RESET, (), (), tuple((leaf, forms[leaf]) for leaf in self.runner.traced.reset().reads))
+
+    def _run(self, run: StageRun, tracks: Tracks) -> int:
+        """Run one stage on all tracks, recording it when its key is new; return its capture."""
+        key = self._key(run, self._form_indices(tracks.forms), tracks.passed_forms)
+        return self._do(
+            key, self.runner.job(run, self.runner.traced), self.runner.job(run, self.runner.stock), run, tracks
+        )
+
+    def _reset(self, tracks: Tracks) -> int:
+        key = self._reset_key(self._form_indices(tracks.forms))
+        return self._do(key, self.runner.traced.reset(), self.runner.stock.reset(), None, tracks)
+
+    def _do(self, key: Key, traced: Job, stock: Job, run: StageRun | None, tracks: Tracks) -> int:
+        index = self.keys.get(key)
+        if index is not None:
+            self.runner.run(stock, run, tracks)
+            return index
+        recording, executions = self.runner.record(traced, stock, run, tracks)
+        return self._capture(key, recording, executions, tracks, traced)
+
+    def _capture(
+        self, key: Key, recording: Recording, executions: Sequence[Execution], tracks: Tracks, job: Job
+    ) -> int:
+        forms = self._form_indices(tracks.forms)
+        tape = self.keep(key, recording, executions)
+        written = tuple((leaf, forms[leaf]) for leaf in job.writes)
+        self.keys[key] = len(self.captures)
+        self.captures.append(Capture(key, tape, written, tracks.output_forms, (), (), ()))
+        return self.keys[key]
+
+    def _arrive(self, configuration: Configuration, forms: tuple[int, ...], tracks: Tracks, event: str) -> int:
+        """Return the node of a settled session, made when it is new."""
+        node = Node(configuration, forms)
+        index = self.nodes.get(node)
+        shape = structure(tracks.samples[0].template)
+        if index is not None:
+            if self.structures[index] != shape:
+                raise _ambiguous(event)
+            return index
+        self._check_limits(node)
+        index = self.nodes[node] = len(self.nodes)
+        self.structures.append(shape)
+        self.waiting.append((index, node, tracks))
+        return index
+
+    def _check_limits(self, node: Node) -> None:
+        known = list(self.forms)
+        for leaf, form in enumerate(node.forms):
+            seen = self.seen_forms.setdefault((node.configuration, leaf), set())
+            seen.add(form)
+            if len(seen) > FORMS_LIMIT:
+                raise _endless_forms(self.leaves.paths[leaf], [known[i] for i in sorted(seen)[-2:]])
+        if len(self.nodes) >= self.limit:
+            raise _too_many(self.limit)
+
+    def _form_indices(self, forms: Sequence[Form]) -> tuple[int, ...]:
+        return tuple(self.forms.setdefault(form, len(self.forms)) for form in forms)
+
+    def result(self) -> Exploration:
+        return Exploration(tuple(self.forms), tuple(self.captures), tuple(self.nodes), tuple(self.transitions), 0)
+
+
+def _ambiguous(event: str) -> TraceError:
+    return TraceError(
+        "CAD3507",
+        f"the state after `{event}` has the leaves of an earlier one in another nest",
+        expected="one nest of dicts, lists and tuples for the same leaves",
+        got="None where a container was, or the other way round",
+        hint="keep the containers and set their leaves to None",
+    )
+
+
+def _endless_forms(path: str, forms: Sequence[Form]) -> TraceError:
+    shown = [
+        f"sizes {list(form.sizes)}, strides {list(form.strides)}, offset {form.offset}"
+        for form in forms
+        if isinstance(form, TensorForm)
+    ]
+    return TraceError(
+        "CAD3602",
+        f"the layout of the state leaf `{path}` changes for ever at one configuration",
+        expected=f"at most {FORMS_LIMIT} layouts",
+        got=" then ".join(shown) + " ...",
+        hint="make the new state contiguous in the model, or declare `layout: contiguous` for its region",
+    )
+
+
+def _too_many(limit: int) -> TraceError:
+    return TraceError(
+        "CAD3601",
+        "the search found more states of a session than its limit",
+        expected=f"at most {limit} nodes",
+        got=f"{limit} nodes, and more to come",
+        hint="bound the spec with `horizon` or `retain`, or raise the limit",
+    )
