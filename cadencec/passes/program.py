@@ -1,6 +1,6 @@
 """What passes work on: a tape with its constants, and small rewrites that several passes share."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, replace
 
 import torch
@@ -34,10 +34,11 @@ def map_binding(binding: Binding, change: Callable[[View], View]) -> Binding:
 
 
 def compact(program: Program) -> Program:
-    """Return the program without storages and constants that nothing names, and the rest renumbered in order."""
+    """Return the program without storages and constants that nothing names, the rest numbered as they are first met:
+    tapes that do the same are equal."""
     tape = program.tape
-    used = {view.storage for view in _all_views(tape)}
-    number = {old: new for new, old in enumerate(sorted(used))}
+    used = dict.fromkeys(view.storage for view in _all_views(tape))
+    number = {old: new for new, old in enumerate(used)}
 
     def renumber(view: View) -> View:
         return replace(view, storage=number[view.storage])
@@ -48,8 +49,8 @@ def compact(program: Program) -> Program:
             args=tuple(map_views(arg, renumber) for arg in op.args),
             kwargs=tuple((name, map_views(value, renumber)) for name, value in op.kwargs),
             outs=tuple(map_views(out, renumber) for out in op.outs),
-            reads=tuple(number[index] for index in op.reads),
-            writes=tuple(number[index] for index in op.writes),
+            reads=tuple(sorted(number[index] for index in op.reads)),
+            writes=tuple(sorted(number[index] for index in op.writes)),
         )
 
     def rebound(bindings: tuple[Binding, ...]) -> tuple[Binding, ...]:
@@ -70,10 +71,8 @@ def compact(program: Program) -> Program:
     return Program(compacted, constants, program.derived & names)
 
 
-def _all_views(tape: Tape) -> list[View]:
-    operands: list[Operand] = []
+def _all_views(tape: Tape) -> Iterator[View]:
+    yield from views_of(binding.value for binding in (*tape.inputs, *tape.state_in))
     for op in tape.ops:
-        operands += (*op.args, *(value for _, value in op.kwargs), *op.outs)
-    for binding in (*tape.inputs, *tape.state_in, *tape.outputs, *tape.state_out):
-        operands.append(binding.value)
-    return list(views_of(operands))
+        yield from views_of((*op.args, *(value for _, value in op.kwargs), *op.outs))
+    yield from views_of(binding.value for binding in (*tape.outputs, *tape.state_out))

@@ -20,7 +20,7 @@ AttributeKind = OneOf["parameter", "buffer", "attribute"]
 Scalar = bool | int | float | complex | str | bytes | None
 SCALARS = (bool, int, float, complex, str, bytes, type(None))
 
-_MODULE_INTERNALS = frozenset(vars(nn.Module()))
+_MODULE_INTERNALS = frozenset(vars(nn.Module())) - {"training"}
 _OPAQUE = (types.ModuleType, types.FunctionType, types.MethodType, types.BuiltinFunctionType, type, weakref.ref)
 
 
@@ -80,21 +80,33 @@ def _children(value: object) -> Iterator[tuple[str, object, AttributeKind]]:
 
 
 def _module_children(module: nn.Module) -> Iterator[tuple[str, object, AttributeKind]]:
-    yield from ((name, child, "parameter") for name, child in module._parameters.items())
-    yield from ((name, child, "buffer") for name, child in module._buffers.items())
-    yield from ((name, child, "attribute") for name, child in module._modules.items())
+    yield from _registered(module)
     plain = ((name, child) for name, child in vars(module).items() if name not in _MODULE_INTERNALS)
     yield from ((name, child, "attribute") for name, child in plain)
 
 
-def _script_children(module: torch.jit.ScriptModule) -> Iterator[tuple[str, object, AttributeKind]]:
-    registered = {*module._parameters, *module._buffers, *module._modules}
+def _registered(module: nn.Module) -> Iterator[tuple[str, object, AttributeKind]]:
     yield from ((name, child, "parameter") for name, child in module._parameters.items())
     yield from ((name, child, "buffer") for name, child in module._buffers.items())
     yield from ((name, child, "attribute") for name, child in module._modules.items())
+
+
+def _script_children(module: torch.jit.ScriptModule) -> Iterator[tuple[str, object, AttributeKind]]:
+    registered = list(_registered(module))
+    yield from registered
+    known = {name for name, _, _ in registered}
     for name in script_attributes(module):
-        if name not in registered:
+        if name not in known:
             yield name, module._c.getattr(name), "attribute"
+    yield from _script_constants(module)
+
+
+def _script_constants(module: torch.jit.ScriptModule) -> Iterator[tuple[str, object, AttributeKind]]:
+    """Yield the tensors that stand in the code itself: those of traced and of frozen modules."""
+    for method in module._c._method_names():
+        nodes = module._c._get_method(method).graph.findAllNodes("prim::Constant")
+        tensors = [node.t("value") for node in nodes if node.hasAttribute("value") and node.kindOf("value") == "t"]
+        yield from ((f"{method}.{index}", tensor, "attribute") for index, tensor in enumerate(tensors))
 
 
 def script_attributes(module: torch.jit.ScriptModule) -> list[str]:

@@ -20,7 +20,7 @@ from cadencec.trace.effects import Accesses, Effects, accesses, effects_of
 from cadencec.trace.flags import flags
 from cadencec.trace.operands import encode_literal, views_of
 from cadencec.trace.source import SourceLines
-from cadencec.trace.storages import StorageTable, check_layout
+from cadencec.trace.storages import StorageTable
 from cadencec.trace.weights import Weights
 
 
@@ -47,8 +47,8 @@ class Recorder(TorchDispatchMode):  # type: ignore[no-untyped-call]
         try:
             return self._dispatch(func, args, kwargs or {})
         except CadenceError as error:
-            self.error = self.error or error
-            raise
+            located = error if error.at or error is self.error else self._located(error)
+            raise self._failed(located) from None
 
     def binding(self, name: str, value: object) -> Binding:
         """Return what a name of the interface stands for at this moment."""
@@ -140,7 +140,6 @@ class Recorder(TorchDispatchMode):  # type: ignore[no-untyped-call]
     def _view(self, tensor: Tensor, used_by: str) -> View:
         index = self.table.find(tensor)
         if index is None:
-            check_layout(tensor)
             raise self._failed(hazards.from_nowhere(tensor, used_by, self.lines.quoted()))
         return self.table.view(tensor, index)
 
@@ -148,7 +147,6 @@ class Recorder(TorchDispatchMode):  # type: ignore[no-untyped-call]
         if isinstance(value, Tensor):
             index = self.table.find(value)
             if index is None:
-                check_layout(value)
                 index = self.table.add("scratch", "", value, depends)
                 if self.table.hosts[index] and depends & ~StorageTable.WEIGHT:
                     raise hazards.moved_to_host(self.table.names_of(depends), self.lines.quoted())
@@ -199,6 +197,11 @@ class Recorder(TorchDispatchMode):  # type: ignore[no-untyped-call]
     def _host_read(self, how: str, depends: int) -> CadenceError:
         return hazards.host_read(how, self.table.names_of(depends), self.lines.quoted())
 
+    def _located(self, error: CadenceError) -> CadenceError:
+        """Return the error with the line of the model that caused it."""
+        at = self.lines.quoted()
+        return type(error)(error.code, error.what, expected=error.expected, got=error.got, at=at, hint=error.hint)
+
     def _failed(self, error: CadenceError) -> CadenceError:
         self.error = self.error or error
         return error
@@ -207,7 +210,6 @@ class Recorder(TorchDispatchMode):  # type: ignore[no-untyped-call]
         """A tensor made outside of torch's dispatch (`torch.tensor`, `from_numpy`): a constant, copied before use."""
         result: Tensor = func(tensor)
         if self.table.find(tensor) is None:
-            check_layout(tensor)
             constant = self.table.add_constant(tensor)
             source = self.table.view(tensor, constant)
             copy = self.table.add("scratch", "", tensor, 0)

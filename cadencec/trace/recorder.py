@@ -97,6 +97,7 @@ def _record(run: _Run) -> tuple[Recording, list[undeclared.Change], Recorder]:
     """Record one run; return the attributes that it changed to constants as well."""
     torch.clear_autocast_cache()
     mode = Recorder(run.device, run.weights, run.with_source)
+    mode.lines.outermost = _execute.__code__
     mode.table.bind("leaf", _tensors(run.leaves))
     mode.table.bind("input", _tensors(run.inputs))
     inputs = tuple(mode.binding(name, value) for name, value in run.inputs.items())
@@ -160,7 +161,7 @@ def _check_undeclared(
     views = (binding.value for binding in bindings if isinstance(binding.value, View))
     declared = {view.storage for view in views if not table.is_constant(view.storage)}
     errors, scratch = undeclared.overwritten(mode.ops, bindings, table)
-    more, constant = undeclared.rebound(found, table, declared)
+    more, constant = undeclared.rebound(found, table, declared, mode.ops)
     raise_all([*errors, *more])
     for index in scratch:
         run.weights.history.overwritten.setdefault(table.lasting[index], run.stage)

@@ -15,14 +15,16 @@ import torch
 
 _TORCH = os.path.dirname(torch.__file__) + os.sep
 _OURS = os.path.dirname(os.path.abspath(__file__)) + os.sep
+_PACKAGES = os.path.dirname(os.path.dirname(os.path.dirname(_OURS))) + os.sep
 _STANDARD = sysconfig.get_path("stdlib") + os.sep
 
 
 @dataclass(slots=True)
 class SourceLines:
-    """Finds source lines; `root` is the model's folder."""
+    """Finds source lines; `root` is the model's folder, `outermost` the function of ours that calls the model."""
 
     root: str = ""
+    outermost: CodeType | None = None
     _known: dict[CodeType, str] = field(default_factory=dict)
 
     def here(self) -> str:
@@ -56,7 +58,7 @@ class SourceLines:
     def _frame(self) -> FrameType | None:
         frame: FrameType | None = sys._getframe(2)
         while frame is not None and not self._file(frame.f_code):
-            frame = frame.f_back
+            frame = None if frame.f_code is self.outermost else frame.f_back
         return frame
 
     def _quoted(self, code: CodeType, line: int) -> str:
@@ -77,6 +79,8 @@ def _relative(path: str, root: str) -> str:
     if root and path.startswith(root + os.sep):
         return os.path.relpath(path, root).replace(os.sep, "/")
     _, found, tail = path.rpartition("site-packages" + os.sep)
+    if not found and path.startswith(os.path.join(_PACKAGES, "cadencec") + os.sep):
+        found, tail = "cadencec", path.removeprefix(_PACKAGES)
     if found:
         return tail.replace(os.sep, "/")
     return "" if path.startswith(_STANDARD) else os.path.basename(path)

@@ -79,8 +79,10 @@ class StorageTable:
     def find(self, tensor: Tensor) -> int | None:
         """Return the index of a known storage, or of what the model holds; None for a tensor from nowhere.
 
-        Raises TraceError CAD3205 for a tensor that an earlier run left and that was no constant.
+        Raises TraceError CAD3003 for a tensor without plain bytes, CAD3205 for one that an earlier run left and that
+        was no constant.
         """
+        check_layout(tensor)
         key = tensor.untyped_storage()._cdata
         index = self._index.get(key)
         return self._find_lasting(tensor, key) if index is None else index

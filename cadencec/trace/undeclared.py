@@ -58,7 +58,9 @@ def changes(before: Mapping[str, Attribute], after: Mapping[str, Attribute]) -> 
     return [change for change in found if not _is_same(change.before, change.after)]
 
 
-def rebound(found: Sequence[Change], table: StorageTable, declared: set[int]) -> tuple[list[TraceError], list[Change]]:
+def rebound(
+    found: Sequence[Change], table: StorageTable, declared: set[int], ops: Sequence[Op]
+) -> tuple[list[TraceError], list[Change]]:
     """Return an error for each attribute that now holds a changing tensor which is no new leaf, and the changes that
     remain: those to constants. An attribute rebound to equal bytes has not changed."""
     errors, constant = [], []
@@ -72,7 +74,8 @@ def rebound(found: Sequence[Change], table: StorageTable, declared: set[int]) ->
             if not _has_same_bits(change):
                 constant.append(change)
         elif index is None or index not in declared:
-            errors.append(_rebound_error(change))
+            made = next((op.source for op in ops if index in op.writes), "")
+            errors.append(_rebound_error(change, made))
     return errors, constant
 
 
@@ -137,12 +140,13 @@ def _in_place_error(table: StorageTable, index: int, ops: Sequence[Op]) -> Trace
     )
 
 
-def _rebound_error(change: Change) -> TraceError:
+def _rebound_error(change: Change, made: str) -> TraceError:
     return TraceError(
         "CAD3202",
         f"undeclared state: attribute `{change.path}` is bound to a tensor that outlives the step",
         expected="a constant, or a tensor that the step returns in its state",
         got=f"{change.text('before')} -> {change.text('after')}, which changes from run to run",
+        at=made or None,
         hint="declare it as a leaf of the state: return it from `init_state` and `step`",
     )
 
