@@ -1,0 +1,89 @@
+"""Which results of a tape get planned memory, and where.
+
+A scratch storage is planned when the op that makes it has an `out=` overload that truly writes in place, or when it is
+only filled. Everything else (convolutions, embeddings, ...) is allocated by torch at each replay; those bytes are
+counted and reported.
+"""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from cadence_runtime.cpu.ops import OUT_VARIANTS, check_op
+from cadence_runtime.errors import TargetError
+from cadence_runtime.format.tape import Op, Tape, View
+from cadencec.arena.planner import Buffer, Packing, plan
+
+
+@dataclass(frozen=True, slots=True)
+class Lowered:
+    """A tape's scratch: (storage, byte offset) of what is planned, the packing behind it, and the bytes that torch
+    allocates at each replay."""
+
+    scratch: tuple[tuple[int, int], ...]
+    packing: Packing
+    unplanned_bytes: int
+
+
+def lower(tape: Tape) -> Lowered:
+    """Plan the scratch of a tape. Raises TargetError CAD4001 for an op that the CPU player does not run."""
+    for op in tape.ops:
+        _check(op)
+    planned = planned_storages(tape)
+    buffers = [_buffer(tape, index) for index in planned]
+    packing = plan(buffers)
+    others = (s.size_bytes for i, s in enumerate(tape.storages) if s.kind == "scratch" and i not in set(planned))
+    return Lowered(tuple(zip(planned, packing.offsets, strict=True)), packing, sum(others))
+
+
+def planned_storages(tape: Tape) -> list[int]:
+    """Return the scratch storages that get planned memory, in order."""
+    makers: dict[int, tuple[Op, bool]] = {}
+    for op in tape.ops:
+        fresh = set(_fresh(op))
+        for index in op.writes:
+            makers.setdefault(index, (op, index in fresh))
+    return [
+        index
+        for index, storage in enumerate(tape.storages)
+        if storage.kind == "scratch" and index in makers and _writes_in_place(*makers[index])
+    ]
+
+
+def _writes_in_place(op: Op, fresh: bool) -> bool:
+    return not fresh or (op.name in OUT_VARIANTS and len(op.outs) == 1)
+
+
+def _fresh(op: Op) -> Iterator[int]:
+    """Yield the storages that the op makes rather than writes into."""
+    operands = {view.storage for view in _views(*op.args, *(value for _, value in op.kwargs))}
+    return (view.storage for view in _views(*op.outs) if view.storage not in operands)
+
+
+def _views(*operands: object) -> Iterator[View]:
+    for operand in operands:
+        if isinstance(operand, View):
+            yield operand
+        elif isinstance(operand, tuple):
+            yield from _views(*operand)
+
+
+def _buffer(tape: Tape, index: int) -> Buffer:
+    """Return a storage with its lifetime in op positions; what is stored or returned lives to the end."""
+    touching = [position for position, op in enumerate(tape.ops) if index in op.reads or index in op.writes]
+    bindings = (*tape.outputs, *tape.state_out)
+    stays = any(isinstance(binding.value, View) and binding.value.storage == index for binding in bindings)
+    upper = len(tape.ops) + 1 if stays else touching[-1] + 1
+    return Buffer(f"{index}", tape.storages[index].size_bytes, touching[0], upper)
+
+
+def _check(op: Op) -> None:
+    reason = check_op(op.name)
+    if reason is not None:
+        raise TargetError(
+            "CAD4001",
+            f"`{op.name}` cannot be part of a CPU plan",
+            expected="an aten op on plain tensors and numbers",
+            got=reason,
+            at=op.source or None,
+            hint="keep the op outside of the stage, and pass its result as an input",
+        )

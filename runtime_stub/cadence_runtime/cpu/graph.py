@@ -1,0 +1,180 @@
+"""A tape as one graph for torch's C++ interpreter.
+
+Python would cost more than the ops of a small model, so a tape is translated once and then run by one call. Views whose
+memory is known at load are passed in as tensors; a result that could not be planned is a value of the graph, and other
+views of it are `as_strided`.
+
+    graph(%tensors : Tensor[]):
+      %x, %h, %y = prim::ListUnpack(%tensors)
+      %1 = aten::mm(%x, %h, %y)        # the out= overload: writes into the arena
+      %2 = aten::convolution(%y, ...)  # allocates
+      %3 = aten::copy_(%h, %2)         # stores the new state
+
+The interpreter runs ops in the order of the tape and its optimiser is off: nothing is fused, folded or moved.
+"""
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from cadence_runtime.cpu.literals import decode
+from cadence_runtime.cpu.ops import OUT_VARIANTS
+from cadence_runtime.format.tape import Literal, Op, Operand, Tape, View
+
+Locate = Callable[[View], Tensor]
+"""Returns a view as a tensor; its storage has memory."""
+
+
+class GraphBuilder:
+    """Translates one tape. `located` says which storages have memory, `locate` returns views of those."""
+
+    def __init__(self, tape: Tape, located: frozenset[int], locate: Locate) -> None:
+        self.tape, self.located, self.locate = tape, located, locate
+        self.tensors: list[Tensor] = []
+        self._graph: Any = torch._C.Graph()
+        tensors = self._graph.addInput()
+        tensors.setType(torch._C.ListType.ofTensors())
+        self._unpack = self._graph.create("prim::ListUnpack", [tensors], 0)
+        self._graph.appendNode(self._unpack)
+        self._passed: dict[View, Any] = {}
+        self._made: dict[int, tuple[View, Any]] = {}
+
+    def finish(self) -> "Script":
+        """Return the graph as something to call."""
+        self._graph.registerOutput(self._graph.insertConstant(None))
+        return Script(torch._C._create_function_from_graph("stage", self._graph), self.tensors)
+
+    def add_op(self, op: Op) -> None:
+        """Append one op of the tape."""
+        target = self._planned_output(op)
+        name = OUT_VARIANTS[op.name] if target is not None else op.name
+        values = [
+            self.external(self.locate(target))
+            if target is not None and argument.is_out
+            else self._argument(op, i, argument)
+            for i, argument in enumerate(schema_of(name).arguments)
+        ]
+        node = self._append(op.name.partition(".")[0], values, len(op.outs))
+        if target is None:
+            for out, value in zip(op.outs, node.outputs(), strict=True):
+                self._keep(out, value)
+
+    def copy(self, target: Tensor, source: Any) -> None:
+        """Append a copy of a value into memory outside of the tape."""
+        self._append("aten::copy_", [self.external(target), source, self._graph.insertConstant(False)], 1)
+
+    def clone(self, source: Any) -> Any:
+        """Append a copy of a value and return it."""
+        return self._append("aten::clone", [source, self._graph.insertConstant(None)], 1).output()
+
+    def external(self, tensor: Tensor) -> Any:
+        """Return the value of a tensor that is passed in."""
+        self.tensors.append(tensor)
+        return self._unpack.addOutput()
+
+    def value(self, view: View) -> Any:
+        """Return the value of a view."""
+        if view.storage in self.located:
+            if view not in self._passed:
+                self._passed[view] = self.external(self.locate(view))
+            return self._passed[view]
+        made, value = self._made[view.storage]
+        return value if view == made else self._window(made, value, view)
+
+    def _window(self, made: View, value: Any, view: View) -> Any:
+        """Return another view of a result."""
+        constant = self._graph.insertConstant
+        if view.dtype != made.dtype:
+            value = self._append("aten::view", [value, constant(getattr(torch, view.dtype))], 1).output()
+        sizes, strides = constant(list(view.sizes)), constant(list(view.strides))
+        value = self._append("aten::as_strided", [value, sizes, strides, constant(view.offset)], 1).output()
+        if view.conj:
+            value = self._append("aten::_conj", [value], 1).output()
+        return self._append("aten::_neg_view", [value], 1).output() if view.neg else value
+
+    def _planned_output(self, op: Op) -> View | None:
+        """Return the output that the op writes into memory that is there already, if it makes one."""
+        if op.name not in OUT_VARIANTS or len(op.outs) != 1:
+            return None
+        out = op.outs[0]
+        return out if isinstance(out, View) and out.storage in self.located else None
+
+    def _argument(self, op: Op, index: int, argument: Any) -> Any:
+        named = dict(op.kwargs)
+        if argument.name in named:
+            return self._operand(named[argument.name], argument.type)
+        if index < len(op.args) and not argument.kwarg_only:
+            return self._operand(op.args[index], argument.type)
+        return self._graph.insertConstant(argument.default_value)
+
+    def _operand(self, operand: Operand, kind: Any) -> Any:
+        if isinstance(operand, View):
+            return self.value(operand)
+        if isinstance(operand, Literal):
+            return self._graph.insertConstant(decode(operand))
+        if any(isinstance(item, View) for item in operand):
+            return self._list(operand)
+        items = [decode(item) for item in operand if isinstance(item, Literal)]
+        if not items:
+            return self._empty_list(kind)
+        return self._graph.insertConstant(items)
+
+    def _list(self, operands: tuple[Operand, ...]) -> Any:
+        values = [self._operand(item, None) for item in operands]
+        node = self._append("prim::ListConstruct", values, 1)
+        holes = any(isinstance(item, Literal) for item in operands)
+        element = torch._C.OptionalType(torch._C.TensorType.get()) if holes else torch._C.TensorType.get()
+        node.output().setType(torch._C.ListType(element))
+        return node.output()
+
+    def _empty_list(self, kind: Any) -> Any:
+        node = self._append("prim::ListConstruct", [], 1)
+        inner = kind.getElementType() if isinstance(kind, torch._C.OptionalType) else kind
+        node.output().setType(inner)
+        return node.output()
+
+    def _keep(self, out: Operand, value: Any) -> None:
+        """Remember a result; a list of results is unpacked."""
+        if isinstance(out, View):
+            if out.storage not in self.located and out.storage not in self._made:
+                self._made[out.storage] = (out, value)
+        elif isinstance(out, tuple):
+            value.setType(torch._C.ListType.ofTensors())
+            node = self._append("prim::ListUnpack", [value], len(out))
+            for item, each in zip(out, node.outputs(), strict=True):
+                self._keep(item, each)
+
+    def _append(self, kind: str, inputs: Sequence[Any], outputs: int) -> Any:
+        node = self._graph.create(kind, list(inputs), outputs)
+        self._graph.appendNode(node)
+        return node
+
+
+class Script:
+    """A graph to run over and over on the same tensors."""
+
+    def __init__(self, function: Callable[[list[Tensor]], None], tensors: list[Tensor]) -> None:
+        self._function, self._tensors = function, tensors
+
+    def __call__(self) -> None:
+        """Run once. The switch is process-wide, so it is put back."""
+        optimised = torch._C._get_graph_executor_optimize()
+        torch._C._set_graph_executor_optimize(False)
+        try:
+            self._function(self._tensors)
+        finally:
+            torch._C._set_graph_executor_optimize(optimised)
+
+
+_schemas: dict[str, Any] = {}
+
+
+def schema_of(name: str) -> Any:
+    """Return torch's schema of an op by name and overload."""
+    if name not in _schemas:
+        base, _, overload = name.partition(".")
+        found: Mapping[str, Any] = {s.overload_name: s for s in torch._C._jit_get_schemas_for_operator(base)}
+        _schemas[name] = found[overload]
+    return _schemas[name]

@@ -1,0 +1,37 @@
+"""The one allocation of a CPU plan, and the tensors that stand on it."""
+
+import torch
+from torch import Tensor
+
+from cadence_runtime.cpu.literals import DTYPES
+from cadence_runtime.format.tape import View
+
+ALIGNMENT = 256
+
+
+class Arena:
+    """`size_bytes` of host memory that starts on a multiple of 256 bytes, zeroed."""
+
+    def __init__(self, size_bytes: int) -> None:
+        whole = torch.zeros(size_bytes + ALIGNMENT, dtype=torch.uint8)
+        self._skip = -whole.data_ptr() % ALIGNMENT
+        self._storage = whole.untyped_storage()
+        self.bytes = whole[self._skip : self._skip + size_bytes]
+
+    def part(self, offset: int, size_bytes: int) -> Tensor:
+        """Return a range of bytes."""
+        return self.bytes[offset : offset + size_bytes]
+
+    def tensor(
+        self, offset: int, dtype: str, sizes: tuple[int, ...], strides: tuple[int, ...], first: int = 0
+    ) -> Tensor:
+        """Return a tensor whose storage begins at byte `offset` and whose elements begin `first` elements later."""
+        kind = DTYPES[dtype]
+        start = (self._skip + offset) // kind.itemsize + first
+        return torch.empty(0, dtype=kind).set_(self._storage, start, sizes, strides)
+
+    def view(self, offset: int, view: View) -> Tensor:
+        """Return a tape's view of a storage that begins at byte `offset`."""
+        tensor = self.tensor(offset, view.dtype, view.sizes, view.strides, view.offset)
+        tensor = torch._conj(tensor) if view.conj else tensor
+        return torch._neg_view(tensor) if view.neg else tensor

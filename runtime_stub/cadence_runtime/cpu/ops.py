@@ -1,0 +1,74 @@
+"""Which `out=` overloads truly write in place, with bits equal to the allocating op.
+
+Only ops listed here get planned memory. Every entry is proven by a test: no allocation of the result's size happens,
+and the bits are equal, for contiguous and for strided operands.
+"""
+
+from typing import Any
+
+import torch
+
+OUT_VARIANTS: dict[str, str] = {
+    "aten::abs": "aten::abs.out",
+    "aten::add.Tensor": "aten::add.out",
+    "aten::addmm": "aten::addmm.out",
+    "aten::angle": "aten::angle.out",
+    "aten::baddbmm": "aten::baddbmm.out",
+    "aten::bmm": "aten::bmm.out",
+    "aten::cat": "aten::cat.out",
+    "aten::clamp": "aten::clamp.out",
+    "aten::clamp_min": "aten::clamp_min.out",
+    "aten::cos": "aten::cos.out",
+    "aten::div.Tensor": "aten::div.out",
+    "aten::exp": "aten::exp.out",
+    "aten::gelu": "aten::gelu.out",
+    "aten::leaky_relu": "aten::leaky_relu.out",
+    "aten::log": "aten::log.out",
+    "aten::mean.dim": "aten::mean.out",
+    "aten::mm": "aten::mm.out",
+    "aten::mul.Tensor": "aten::mul.out",
+    "aten::neg": "aten::neg.out",
+    "aten::pow.Tensor_Scalar": "aten::pow.Tensor_Scalar_out",
+    "aten::reciprocal": "aten::reciprocal.out",
+    "aten::reflection_pad1d": "aten::reflection_pad1d.out",
+    "aten::rsqrt": "aten::rsqrt.out",
+    "aten::sigmoid": "aten::sigmoid.out",
+    "aten::silu": "aten::silu.out",
+    "aten::sin": "aten::sin.out",
+    "aten::sqrt": "aten::sqrt.out",
+    "aten::stack": "aten::stack.out",
+    "aten::sub.Tensor": "aten::sub.out",
+    "aten::sum.dim_IntList": "aten::sum.IntList_out",
+    "aten::tanh": "aten::tanh.out",
+}
+"""The `out=` overload of each op whose result may be planned."""
+
+REFUSED = frozenset(["aten::from_file", "aten::_pin_memory", "aten::set_", "aten::resize_", "aten::_resize_output_"])
+"""Ops that open files or change what memory a tensor stands on."""
+
+PLAIN_TYPES = frozenset(
+    ["Tensor", "number", "int", "float", "bool", "complex", "Device", "Generator", "str", "NoneType", "Scalar"]
+)
+
+
+def check_op(name: str) -> str | None:
+    """Return why an op may not be part of a plan, or None. Plans come from elsewhere: only ops that compute tensors
+    from tensors and numbers run."""
+    base, _, overload = name.partition(".")
+    if not base.startswith("aten::"):
+        return f"an op of another library, `{base.partition('::')[0]}`"
+    if base in REFUSED:
+        return "an op that reaches beyond its operands"
+    schemas = {schema.overload_name: schema for schema in torch._C._jit_get_schemas_for_operator(base)}
+    if overload not in schemas:
+        return "no op of this torch"
+    schema = schemas[overload]
+    strange = sorted({_base(argument.type) for argument in (*schema.arguments, *schema.returns)} - PLAIN_TYPES)
+    return f"an operand of type {', '.join(strange)}" if strange else None
+
+
+def _base(kind: Any) -> str:
+    """Return the innermost type of an optional or a list."""
+    while isinstance(kind, torch._C.OptionalType | torch._C.ListType):
+        kind = kind.getElementType()
+    return str(kind)

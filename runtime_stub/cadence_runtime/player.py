@@ -1,0 +1,74 @@
+"""What a session needs of a device: the one interface that both players have.
+
+A player holds one plan on one device: weights, constants, the active state slab, the io section, scratch and everything
+that runs captures. Whose state the active slab holds is the session layer's business.
+"""
+
+from collections.abc import Mapping
+from typing import Any, Protocol
+
+from cadence_runtime.format.plan import Plan, TensorForm
+
+Array = Any
+"""A tensor on the host or the device, of the player's own kind: torch for `cpu`, numpy for `cuda`."""
+
+Slab = Any
+"""A copy of the state section, held for a session that is not active."""
+
+GeneratorState = Any
+"""The state of the random generator of a session."""
+
+
+class Player(Protocol):
+    """Captures are named by their index in the plan, inputs and outputs by their position in the capture's stage."""
+
+    plan: Plan
+
+    def accept(self, value: object, dtype: str) -> Array:
+        """Return a user's array as the player's own kind, without copying; raise TypeError when it is no array and
+        ValueError, with its dtype as the message, when it has another dtype."""
+
+    def shape(self, array: Array) -> tuple[int, ...]:
+        """Return the sizes of an array."""
+
+    def rows(self, values: tuple[int, ...], dtype: str, axis: int, rank: int) -> Array:
+        """Return integers laid out along an axis, every other size being 1."""
+
+    def join(self, one: Array, other: Array, axis: int) -> Array:
+        """Return two arrays one behind the other."""
+
+    def take(self, array: Array, axis: int, lower: int, upper: int) -> Array:
+        """Return the part of an array within a range of an axis."""
+
+    def new_slab(self) -> Slab:
+        """Return a slab for one session."""
+
+    def activate(self, slab: Slab) -> None:
+        """Copy a slab into the active state."""
+
+    def deactivate(self, slab: Slab) -> None:
+        """Copy the active state into a slab."""
+
+    def seeded(self, seed: int) -> GeneratorState:
+        """Return the generator's state after seeding."""
+
+    def write_input(self, capture: int, position: int, array: Array) -> None:
+        """Copy an array into an input of a capture."""
+
+    def run(self, capture: int, generator: GeneratorState) -> GeneratorState:
+        """Run a capture on the active state; return the generator's state behind it."""
+
+    def output(self, capture: int, position: int) -> Array:
+        """Return an output of the capture that ran last, valid until another runs."""
+
+    def copy(self, array: Array) -> Array:
+        """Return an array of its own."""
+
+    def leaf(self, index: int, form: TensorForm) -> Array:
+        """Return a copy of a leaf of the active state."""
+
+    def report(self) -> Mapping[str, int]:
+        """Return sizes in bytes by name, for `inspect` and tests."""
+
+    def close(self) -> None:
+        """Give back everything."""
