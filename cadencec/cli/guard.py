@@ -12,7 +12,7 @@ import sys
 import traceback
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any, TextIO
+from typing import Any
 
 import click
 from click.exceptions import NoArgsIsHelpError
@@ -40,7 +40,7 @@ class Request:
 def guarded(work: Callable[[Request], Any]) -> int:
     """Run `work` and return the exit code; whatever it raises has been reported."""
     request = Request()
-    _take_any_letter(sys.stdout)
+    _open_streams()
     try:
         result = work(request)
         sys.stdout.flush()
@@ -92,12 +92,15 @@ def as_error(failure: BaseException) -> CadenceError:
 
 
 def _click_error(failure: click.ClickException) -> CadenceError:
-    text = failure.format_message().rstrip(".").replace("'", "`")
-    what, _, meant = text.partition(" Did you mean ")
+    what = getattr(failure, "message", "") or failure.format_message()
+    close = getattr(failure, "possibilities", None)
     context = getattr(failure, "ctx", None)
     command = context.command_path if context else "cadencec"
-    hint = f"did you mean {meant}" if meant else f"see `{command} --help`"
-    return UsageError("CAD9001", (what[:1].lower() + what[1:]).rstrip("."), at=f"`{command}`", hint=hint)
+    if isinstance(failure, click.BadParameter):
+        what = failure.format_message()
+    what = what.replace("'", "`").rstrip(".")
+    hint = f"did you mean `{close[0]}`?" if close else f"see `{command} --help`"
+    return UsageError("CAD9001", what[:1].lower() + what[1:], at=f"`{command}`", hint=hint)
 
 
 def os_error(failure: OSError) -> CadenceError:
@@ -124,8 +127,13 @@ def _internal_error(failure: BaseException | None) -> CadenceError:
     return MachineError("CAD9900", "internal error", got=got, hint=hint)
 
 
-def _take_any_letter(stream: TextIO) -> None:
+def _open_streams() -> None:
+    """Make both streams writable, whatever the process was started with."""
+    for name in ("stdout", "stderr"):
+        if getattr(sys, name) is None:
+            # Also takes the free descriptor, so that no file that is opened later becomes stdout.
+            setattr(sys, name, open(os.devnull, "w"))  # noqa: SIM115
     # A file name need not be text in the encoding of the terminal.
-    reconfigure = getattr(stream, "reconfigure", None)
+    reconfigure = getattr(sys.stdout, "reconfigure", None)
     if reconfigure is not None:
         reconfigure(errors="backslashreplace")

@@ -30,7 +30,12 @@ def put(text: str) -> None:
 
 def put_json(schema: str, body: Mapping[str, Any]) -> None:
     """Write one JSON object to stdout; `schema` names its shape and version, such as `cadencec.inspect/1`."""
-    put(json.dumps({"schema": schema} | dict(body), indent=2, allow_nan=False))
+    put_object({"schema": schema} | dict(body))
+
+
+def put_object(body: Mapping[str, Any]) -> None:
+    """Write an object of another's schema to stdout."""
+    put(json.dumps(body, indent=2, allow_nan=False))
 
 
 def say(text: str) -> None:

@@ -1,0 +1,5 @@
+"""`python -m cadencec` is the command line."""
+
+from cadencec.cli import main
+
+main()
