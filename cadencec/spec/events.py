@@ -18,14 +18,15 @@ def build_events(stages: dict[str, Stage], queues: dict[str, Queue], names: Name
 def _check_use(names: Names) -> None:
     """Report a spec that nothing from outside can set going, and stages that no event runs."""
     events, report = names.document.events, names.report
-    if any(table == "events" for table, _ in report.unreadable):
+    if report.has_unreadable("events"):
         return
     if all(event.internal for event in events.values()):
         hint = "add one, such as `frame: {inputs: {x: [1, 80]}, run: [step]}`"
         report.add(SpecError("CAD1311", "no event comes from outside", hint=hint), ("events",), key=True)
     run = {stage for event in events.values() for stage in event.run}
+    has_typo = not run <= names.document.stages.keys()
     for name in names.document.stages:
-        if name not in run:
+        if name not in run and not has_typo:
             hint = f"add `run: [{name}]` to an event"
             report.add(SpecError("CAD1311", f"no event runs stage `{name}`", hint=hint), ("stages", name), key=True)
 
@@ -83,7 +84,7 @@ class _Builder(Subject):
         if self.declared.internal and self.declared.choose:
             hint = "name what it follows from with `let`"
             self.fail(
-                "CAD1310", f"internal event `{self.name}` has choices, and nobody to make them", "choose", hint=hint
+                "CAD1312", f"internal event `{self.name}` has choices, and nobody to make them", "choose", hint=hint
             )
         found = []
         for name, span in self.declared.choose.items():
@@ -94,7 +95,7 @@ class _Builder(Subject):
                 continue
             if last < first:
                 self.fail(
-                    "CAD1310",
+                    "CAD1303",
                     f"choice `{name}` has no values: {first}..{last}",
                     "choose",
                     name,
@@ -130,7 +131,7 @@ class _Builder(Subject):
         follows = ticks.evaluate({}) * rates[second] / rates[first]
         regions = [name for name, region in self.names.document.regions.items() if region.clock == second]
         who = f" (regions {', '.join(f'`{name}`' for name in regions)})" if regions else ""
-        return f"{ticks} ticks of `{first}` are {follows} of `{second}`{who}; the spec says {written}"
+        return f"`{first}: {ticks}` is `{second}: {follows}`{who}; the spec says {written}"
 
     def run(self, stages: dict[str, Stage]) -> list[Stage]:
         """Return the stages that the event runs and that make sense."""
@@ -155,5 +156,5 @@ class _Builder(Subject):
             ):
                 hint = "a stage returns it at its start length; to run the model's own reset, write `reset: true`"
                 self.fail(
-                    "CAD1310", f"no stage of event `{self.name}` writes region `{name}`", "restart", index, hint=hint
+                    "CAD1312", f"no stage of event `{self.name}` writes region `{name}`", "restart", index, hint=hint
                 )

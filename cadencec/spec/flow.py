@@ -54,8 +54,11 @@ class Flow(Subject):
         """Report a stage input that nothing gives, or that has no values to check with."""
         what = f"event `{self.name}` gives stage `{stage.name}` no input `{item.name}`"
         if item.name not in self.declared.inputs:
+            if not self.is_whole:
+                return
             example = shown(item.literals[0]).strip("`") if item.literals else "[1, 80]"
-            hint = f"add `inputs: {{{item.name}: {example}}}`, or run the stage that makes it first"
+            hint = f"add `inputs: {{{item.name}: {example}}}`"
+            hint += "" if item.literals else ", or run the stage that makes it first"
             self.fail(
                 "CAD1307", what, "run", position, expected="an event input or an output of an earlier stage", hint=hint
             )
@@ -68,41 +71,41 @@ class Flow(Subject):
             what = f"input `{item.name}` of stage `{stage.name}` has no range"
             expected = f"the lowest and highest {item.dtype} that it may hold"
             location = ("stages", stage.name, "inputs", item.name)
-            error = SpecError("CAD1310", what, expected=expected, hint="add `range: [0, 31]`")
+            error = SpecError("CAD1303", what, expected=expected, hint="add `range: [0, 31]`")
             self.names.report.add(error, location, key=True)
 
     def check_inputs(self, taken: dict[str, StageInput], queues: dict[str, Queue]) -> None:
         """Report event inputs that go nowhere, and literals that a stage does not know."""
         for name, value in self.declared.inputs.items():
-            steps = ("inputs", name)
-            queue, item = queues.get(name), taken.get(name)
+            item, is_shape = taken.get(name), isinstance(value, tuple)
             if name in self.names.document.queues:
-                self.check_queued(name, value, queue)
-            elif self.declared.internal and isinstance(value, tuple):
+                self.check_queued(name, value, queues.get(name))
+            elif self.report.is_unreadable("queues", name):
+                continue
+            elif item is not None and not item.dtype:
+                self.check_literal(item, value)
+            elif self.declared.internal and is_shape:
                 what = f"internal event `{self.name}` brings input `{name}`, and nobody to give it"
+                expected = one_of(self.names.document.queues) or "a queue"
                 hint = f"hold it back in a queue: `queues: {{{name}: {{counter: buf, axis: 1}}}}`"
-                self.fail(
-                    "CAD1307",
-                    what,
-                    *steps,
-                    key=True,
-                    expected=one_of(self.names.document.queues) or "a queue",
-                    hint=hint,
-                )
-            elif item is None:
-                if self.is_whole:
-                    known = {known.name for stage in self.stages for known in stage.inputs}
-                    what = f"input `{name}` of event `{self.name}` goes to no stage and no queue"
-                    self.fail("CAD1307", what, *steps, key=True, expected=one_of(known), hint=suggest(name, known))
-            elif item.literals and isinstance(value, tuple):
-                self.fail("CAD1310", f"input `{name}` is a literal", *steps, key=True, expected=_choices(item))
-            elif not item.literals and not isinstance(value, tuple):
+                self.fail("CAD1307", what, "inputs", name, key=True, expected=expected, hint=hint)
+            elif item is None and self.is_whole:
+                known = {known.name for stage in self.stages for known in stage.inputs}
+                what = f"input `{name}` of event `{self.name}` goes to no stage and no queue"
+                meant = suggest(name, known)
+                self.fail("CAD1307", what, "inputs", name, key=True, expected=one_of(known), hint=meant)
+            elif item is not None and not is_shape:
                 hint = f"write a shape such as `[1, 80]`, or give input `{name}` of its stage `choices`"
-                self.fail("CAD1310", f"input `{name}` is a tensor", *steps, key=True, expected="a shape", hint=hint)
-            elif item.literals and not any(type(value) is type(known) and value == known for known in item.literals):
-                self.fail(
-                    "CAD1310", f"input `{name}` cannot be {shown(value)}", *steps, key=True, expected=_choices(item)
-                )
+                what = f"input `{name}` is a tensor"
+                self.fail("CAD1310", what, "inputs", name, key=True, expected="a shape", hint=hint)
+
+    def check_literal(self, item: StageInput, value: object) -> None:
+        if not item.literals or any(type(value) is type(known) and value == known for known in item.literals):
+            return
+        is_shape = isinstance(value, tuple)
+        what = f"input `{item.name}` is a literal" if is_shape else f"input `{item.name}` cannot be {shown(value)}"
+        expected = one_of(shown(known).strip("`") for known in item.literals)
+        self.fail("CAD1310", what, "inputs", item.name, key=True, expected=expected)
 
     def check_queued(self, name: str, value: object, queue: Queue | None) -> None:
         if not isinstance(value, tuple):
@@ -136,7 +139,3 @@ class Flow(Subject):
 
 def _needs_range(dtype: str) -> bool:
     return dtype.startswith(("int", "uint"))
-
-
-def _choices(item: StageInput) -> str | None:
-    return one_of(shown(value).strip("`") for value in item.literals)

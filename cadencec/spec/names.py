@@ -12,7 +12,7 @@ from cadencec.spec.values import one_of, suggest
 LENGTH = "t"
 """Stands for the length in the shape of a region."""
 
-_VALUES = ("params", "counters", "model", "events")
+_VALUES = ("params", "counters", "model")
 """Sections that declare values; a name may be missing only because one of them did not read."""
 
 
@@ -76,7 +76,7 @@ class Names:
             return f"`{LENGTH}` stands alone, in the shape of a region"
         if name in self.kinds:
             return f"`{name}` is a {self.kinds[name]}, which has no value here"
-        return suggest(name, allowed)
+        return suggest(name, allowed) or (None if allowed else f"declare it: `params: {{{name}: 1}}`")
 
 
 def declare_names(document: Document, report: Report) -> Names:

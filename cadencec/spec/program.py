@@ -61,7 +61,7 @@ def _counters(names: Names) -> tuple[Counter, ...]:
 
 def _horizon(document: Document, report: Report) -> Horizon | None:
     in_seconds = document.horizon is not None and document.horizon.unit == "seconds"
-    if in_seconds and not document.clocks and not report.is_unreadable("clocks", ""):
+    if in_seconds and not document.clocks and not report.has_unreadable("clocks"):
         hint = "declare the clock that events advance, or count events: `horizon: 6 events`"
         report.add(SpecError("CAD1311", "a horizon in seconds without a clock", hint=hint), ("horizon",))
     return document.horizon
@@ -83,7 +83,7 @@ def _queue(name: str, declared: QueueDoc, counters: dict[str, Counter], names: N
     location, report = ("queues", name), names.report
     inputs = {item: body for stage in names.document.stages.values() for item, body in stage.inputs.items()}
     if name not in inputs:
-        if not report.is_unreadable("stages", ""):
+        if not report.has_unreadable("stages"):
             expected = one_of(inputs)
             what = f"queue `{name}` is the input of no stage"
             report.add(SpecError("CAD1309", what, expected=expected, hint=suggest(name, inputs)), location, key=True)

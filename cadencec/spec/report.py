@@ -4,6 +4,7 @@ A *location* is the path of a value through the document: `("regions", "kv", "sh
 name, or one name with its description, is also found by that name: `("stages", "step", "inputs", "x")`.
 """
 
+import re
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 
@@ -91,6 +92,10 @@ class Report:
         """Return whether an entry of a table is declared but did not read."""
         return (table, name) in self.unreadable or (table, "*") in self.unreadable
 
+    def has_unreadable(self, table: str) -> bool:
+        """Return whether any entry of a table did not read."""
+        return any(section == table for section, _ in self.unreadable)
+
     def add(self, error: CadenceError, location: Location, *, key: bool = False) -> None:
         """Note an error at a value, or at its key; an expression's error is placed at its column."""
         place = self.places.find(location)
@@ -102,8 +107,9 @@ class Report:
     def add_placed(self, errors: Iterable[CadenceError]) -> None:
         """Note errors of the reader, which already say where they stand."""
         for error in errors:
-            line, column = (error.at or "").rsplit(":", 2)[-2:]
-            self._note(error, (error.at or "").rsplit(":", 2)[0], Mark(int(line), int(column)))
+            place = re.fullmatch(r"(.*):([0-9]+):([0-9]+)", error.at or "", re.DOTALL)
+            origin, mark = (place[1], Mark(int(place[2]), int(place[3]))) if place else (error.at or "", Mark(1, 1))
+            self._note(error, origin, mark)
 
     def raise_found(self) -> None:
         """Raise what was found, sorted by place: the file first, then the overrides."""

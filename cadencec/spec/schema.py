@@ -304,7 +304,9 @@ class Document(Closed):
     """A clock spec: how every piece of streaming state advances, and how long it is kept."""
 
     cadence_spec: Version = Field(description="version of the language", examples=[1])
-    model: ModelDoc = Field(description="the model", examples=["{name: codec, entry: ./codec.py:build}"])
+    model: ModelDoc = Field(
+        description="which model this is, and how it is built", examples=["{name: codec, entry: ./codec.py:build}"]
+    )
     numerics: dict[Name, OptionValue] = Field({}, description="numeric switches of stock and replay alike")
     cadence: Time | None = Field(None, description="real-time budget of one external event")
     clocks: dict[Name, Rate] = Field({}, description="rates")
@@ -315,7 +317,7 @@ class Document(Closed):
     queues: dict[Name, QueueDoc] = Field({}, description="inputs whose rows the host holds back")
     regions: dict[RegionName, RegionDoc] = Field({}, description="the streaming state")
     stages: dict[Name, StageDoc] = Field(
-        description="the functions", examples=["{step: {inputs: {x: {}}, outputs: [y]}}"]
+        description="the functions that events run", examples=["{step: {inputs: {x: {}}, outputs: [y]}}"]
     )
     events: dict[Name, EventDoc] = Field(
         description="what happens to a session", examples=["{frame: {inputs: {x: [1, 80]}, run: [step]}}"]

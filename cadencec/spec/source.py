@@ -153,8 +153,8 @@ class _Composer:
             raise SpecError("CAD1102", "a tab where a token starts", at=at, hint="indent with spaces") from None
         if "undefined alias" in problem or "alias" in (error.context or ""):
             raise self.alias(at) from None
-        hint = "quote a text that holds `: `, ` #`, `{`, `[`, `,` or starts with a sign"
-        raise SpecError("CAD1101", f"the spec is not YAML: {problem.lower()}", at=at, hint=hint) from None
+        what = f"the spec is not YAML: {problem.lower()}"
+        raise SpecError("CAD1101", what, at=at, hint=_syntax_hint(problem, error.context_mark)) from None
 
     def alias(self, at: str) -> SpecError:
         return SpecError("CAD1103", "anchors and aliases are not allowed", at=at, hint="write the value out")
@@ -210,6 +210,10 @@ class _Composer:
 
     def scalar(self, event: yaml.ScalarEvent, mark: Mark) -> Scalar:
         text = event.value
+        if not event.style and "\t" in text:
+            # The scanner takes a tab, and a comment after it, for a part of the text.
+            hint = "write spaces, or quote a text that holds a tab"
+            raise SpecError("CAD1102", "a tab in a text without quotes", at=self.at(mark), hint=hint)
         is_key = bool(self.stack) and self.stack[-1].is_mapping and self.stack[-1].key is None
         value = text if is_key or event.style else self.plain(text, mark)
         if any("\ud800" <= letter <= "\udfff" for letter in text):
@@ -252,6 +256,16 @@ _NUMBER_LIKE = re.compile(
 
 def _place(mark: Any) -> Mark:
     return Mark(mark.line + 1, mark.column + 1)
+
+
+def _syntax_hint(problem: str, context: Any) -> str | None:
+    if "mapping values are not allowed" in problem:
+        return "quote a text that holds `: `, or put the key on a line of its own"
+    if "cannot start any token" in problem:
+        return "quote the text"
+    if "expected ',' or" in problem and context is not None:
+        return f"the bracket opens at line {context.line + 1}, column {context.column + 1}"
+    return None
 
 
 def _number_hint(text: str) -> str:

@@ -9,19 +9,22 @@ from cadencec.spec.values import Reference, one_of
 
 
 def build_stages(regions: dict[str, Region], names: Names) -> dict[str, Stage]:
-    """Return the stages that make sense, by name, in written order; report the others."""
-    built = {name: _Builder(name, stage, regions, names).build() for name, stage in names.document.stages.items()}
-    return {name: stage for name, stage in built.items() if stage is not None}
+    """Return the stages by name, in written order; report what is wrong with them."""
+    return {name: _Builder(name, stage, regions, names).build() for name, stage in names.document.stages.items()}
+
+
+_ANY = (0, 1)
+"""Stands for a range that is wrong, so that nothing calls it missing."""
 
 
 class _Builder(Subject):
-    """Builds one stage, and notes whether anything about it was wrong."""
+    """Builds one stage."""
 
     def __init__(self, name: str, declared: StageDoc, regions: dict[str, Region], names: Names) -> None:
         super().__init__(("stages", name), names.report)
         self.name, self.declared, self.regions, self.names = name, declared, regions, names
 
-    def build(self) -> Stage | None:
+    def build(self) -> Stage:
         if self.name in {INIT, RESET}:
             self.fail(
                 "CAD1302", f"`{self.name}` cannot be a stage", expected="another name; the model's own function has it"
@@ -31,8 +34,6 @@ class _Builder(Subject):
         indexed = self.indexed(reads, writes, repeat)
         self.check_unique("outputs", self.declared.outputs)
         inputs = tuple(self.input(name, body) for name, body in self.declared.inputs.items())
-        if not self.is_good:
-            return None
         return Stage(
             name=self.name,
             reads=tuple(dict.fromkeys(ref.region for ref in reads)),
@@ -60,7 +61,6 @@ class _Builder(Subject):
         ((index, written),) = self.declared.repeat.items()
         count = self.names.evaluate(written, (*self.location, "repeat", index))
         if count is None:
-            self.is_good = False
             return None
         if count < 1:
             self.fail("CAD1308", f"stage `{self.name}` repeats {count} times", "repeat", index, expected="1 or more")
@@ -76,7 +76,7 @@ class _Builder(Subject):
                 self.fail("CAD1202", what, expected="a list of regions, since every stage sees its own", hint=hint)
             return [Reference(name) for name in self.names.document.regions]
         for index, ref in enumerate(written):
-            self.is_good &= self.names.resolve("regions", "region", ref.region, (*self.location, key, index))
+            self.names.resolve("regions", "region", ref.region, (*self.location, key, index))
         self.check_unique(key, [ref.region for ref in written])
         return written
 
@@ -94,25 +94,30 @@ class _Builder(Subject):
         found: dict[str, str | None] = {}
         for key, refs in (("reads", reads), ("writes", writes)):
             for index, ref in enumerate(refs):
-                self.check_index(ref, repeat, (key, index))
+                if not self.has_index(ref, repeat, (key, index)):
+                    continue
+                if ref.region not in found:
+                    self.check_rows(ref, repeat, (key, index))
                 if found.setdefault(ref.region, ref.index) != ref.index:
                     what = f"stage `{self.name}` has region `{ref.region}` with its index and without"
                     self.fail("CAD1308", what, key, index, expected="the same in `reads` and `writes`")
         return tuple(name for name, index in found.items() if index is not None)
 
-    def check_index(self, ref: Reference, repeat: tuple[str, int] | None, steps: tuple[str, int]) -> None:
-        if ref.index is None:
-            return
-        if repeat is None or ref.index != repeat[0]:
-            hint = f"add `repeat: {{{ref.index}: 5}}`" if self.declared.repeat is None else None
-            known = one_of(self.declared.repeat or ())
-            self.fail(
-                "CAD1308", f"unknown index `{ref.index}` in stage `{self.name}`", *steps, expected=known, hint=hint
-            )
-            return
+    def has_index(self, ref: Reference, repeat: tuple[str, int] | None, steps: tuple[str, int]) -> bool:
+        """Return whether a reference has no index, or that of the stage."""
+        if ref.index is None or (repeat is not None and ref.index == repeat[0]):
+            return True
+        what = f"unknown index `{ref.index}` in stage `{self.name}`"
+        hint = f"add `repeat: {{{ref.index}: 5}}`" if self.declared.repeat is None else None
+        self.fail("CAD1308", what, *steps, expected=one_of(self.declared.repeat or ()), hint=hint)
+        return False
+
+    def check_rows(self, ref: Reference, repeat: tuple[str, int] | None, steps: tuple[str, int]) -> None:
         region = self.regions.get(ref.region)
-        rows = region.shape[0] if region and region.shape else None
-        if region and rows != repeat[1]:
+        if ref.index is None or repeat is None or region is None:
+            return
+        rows = region.shape[0] if region.shape else None
+        if rows != repeat[1]:
             what = f"region `{ref.region}` has {rows or 'no'} rows for index `{ref.index}` of {repeat[1]}"
             self.fail("CAD1308", what, *steps, expected=f"{repeat[1]} as the first dim of its shape")
 
@@ -137,16 +142,15 @@ class _Builder(Subject):
         if len(body.range) != 2:
             what = f"the range of input `{name}` has {len(body.range)} numbers"
             self.fail(
-                "CAD1310", what, "inputs", name, "range", expected="the lowest and the highest, such as `[0, 31]`"
+                "CAD1303", what, "inputs", name, "range", expected="the lowest and the highest, such as `[0, 31]`"
             )
-            return None, None
+            return _ANY
         location = (*self.location, "inputs", name, "range")
         lower, upper = (self.names.evaluate(end, (*location, index)) for index, end in enumerate(body.range))
         if lower is None or upper is None:
-            self.is_good = False
-            return None, None
+            return _ANY
         if upper < lower:
             self.fail(
-                "CAD1310", f"the range of input `{name}` is empty", "inputs", name, "range", expected="lowest first"
+                "CAD1303", f"the range of input `{name}` is empty", "inputs", name, "range", expected="lowest first"
             )
         return lower, upper + 1

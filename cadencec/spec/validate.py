@@ -6,9 +6,10 @@ from pydantic import BaseModel, ValidationError
 from pydantic_core import ErrorDetails
 
 from cadence_runtime.errors import CadenceError, SpecError
+from cadence_runtime.host.expression import ExpressionError
 from cadencec.spec import schema
 from cadencec.spec.report import Location, Report
-from cadencec.spec.values import one_of, shown, suggest
+from cadencec.spec.values import closest, one_of, shown, suggest
 
 TABLES: dict[str, tuple[str, type[BaseModel] | None]] = {
     "numerics": ("numeric switch", None),
@@ -38,13 +39,24 @@ def validate(data: Any, report: Report) -> schema.Document:
         try:
             return schema.Document.model_validate(data)
         except ValidationError as error:
-            for details in error.errors(include_url=False):
+            found = error.errors(include_url=False)
+            echoes = _echoes(found)
+            for details in found:
                 location = tuple(step for step in details["loc"] if step != "[key]")
-                is_key = details["type"] in {"missing", "extra_forbidden"} or "[key]" in details["loc"]
-                report.add(_translated(details, location), location, key=is_key)
+                if details["loc"] not in echoes:
+                    is_key = details["type"] in {"missing", "extra_forbidden"} or "[key]" in details["loc"]
+                    report.add(_translated(details, location), location, key=is_key)
                 data = _without(data, location, report)
     report.raise_found()
     raise SpecError("CAD1201", "the spec cannot be read", at=report.places.path)
+
+
+def _echoes(found: list[ErrorDetails]) -> set[Location]:
+    """Return where errors only repeat others: values under a bad key, and missing keys that are misspelt."""
+    bad = {details["loc"][:-1] for details in found if details["loc"][-1:] == ("[key]",)}
+    unknown = [details["loc"] for details in found if details["type"] == "extra_forbidden"]
+    meant = {(*loc[:-1], closest(str(loc[-1]), _model_at(loc[:-1]).model_fields)) for loc in unknown}
+    return bad | {details["loc"] for details in found if details["type"] == "missing" and details["loc"] in meant}
 
 
 def _without(data: Any, location: Location, report: Report) -> Any:
@@ -66,10 +78,7 @@ def _translated(details: ErrorDetails, location: Location) -> CadenceError:
     """Return a pydantic error in our words."""
     kind, got = details["type"], shown(details["input"])
     if kind == "spec":
-        error: CadenceError = details["ctx"]["error"]
-        what = f"{describe(location)} is {error.what}" if error.code == "CAD1201" else error.what
-        error.what = what
-        return error
+        return _ours(details["ctx"]["error"], location)
     if kind == "missing":
         return _missing(location)
     if kind == "extra_forbidden":
@@ -80,6 +89,16 @@ def _translated(details: ErrorDetails, location: Location) -> CadenceError:
         expected = {"list_type": "a list", "dict_type": "a mapping"}.get(kind, details["msg"].lower())
     what = "a list" if kind == "list_type" else "a mapping"
     return SpecError("CAD1201", f"{describe(location)} is not {what}", expected=expected, got=got)
+
+
+def _ours(error: CadenceError, location: Location) -> CadenceError:
+    """Return an error of a reader with what only its place in the document tells."""
+    if error.code == "CAD1201":
+        error.what = f"{describe(location)} is {error.what}"
+    if isinstance(error, ExpressionError) and error.is_cut:
+        # In `{tok: min(28, buf)}` YAML ends the value at the comma.
+        error.hint = 'quote an expression that holds a comma: `"min(28, buf)"`'
+    return error
 
 
 def _missing(location: Location) -> SpecError:

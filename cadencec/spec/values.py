@@ -60,9 +60,15 @@ class Span:
 
 def suggest(word: str, known: Iterable[str]) -> str | None:
     """Return `did you mean ...?` for the known word that is closest to `word`, if one is close."""
+    close = closest(word, known)
+    return f"did you mean `{close}`?" if close else None
+
+
+def closest(word: str, known: Iterable[str]) -> str | None:
+    """Return the known word that is closest to `word`, whatever its case, or None where none is close."""
     by_case = {name.casefold(): name for name in sorted(known, reverse=True)}
     close = difflib.get_close_matches(word.casefold()[:100], sorted(by_case), n=1, cutoff=0.6)
-    return f"did you mean `{by_case[close[0]]}`?" if close else None
+    return by_case[close[0]] if close else None
 
 
 def one_of(known: Iterable[str]) -> str | None:
@@ -102,46 +108,46 @@ def read_expression(value: Value) -> Expression:
 
 def read_name(value: Value) -> str:
     """Return a name that expressions can use."""
-    text = _matched(value, _NAME, "a letter or `_`, then letters, digits and `_`")
+    text = _matched(value, _NAME, "a name", "a letter or `_`, then letters, digits and `_`")
     if text in RESERVED:
-        raise SpecError("CAD1204", f"`{text}` cannot be a name", expected="a word that expressions do not use")
+        raise SpecError("CAD1204", f"`{text}` is not a name", expected="a word that expressions do not use")
     return text
 
 
 def read_dotted(value: Value) -> str:
     """Return the name of a region: names with dots between them."""
-    return _matched(value, _DOTTED, "names with dots between them, such as `decoder.kv`")
+    return _matched(value, _DOTTED, "a region name", "names with dots between them, such as `decoder.kv`")
 
 
 def read_leaf(value: Value) -> str:
     """Return the path of a leaf in the model's state."""
-    return _matched(value, _LEAF, "a path such as `layers.0.h`, or `.` for the state itself")
+    return _matched(value, _LEAF, "a leaf", "a path such as `layers.0.h`, or `.` for the state itself")
 
 
 def read_file_name(value: Value) -> str:
     """Return a name that can stand in a file's name."""
-    return _matched(value, _FILE_NAME, "letters, digits, `_`, `-` and `.`")
+    return _matched(value, _FILE_NAME, "a model name", "letters, digits, `_`, `-` and `.`")
 
 
 def read_entry(value: Value) -> str:
     """Return `module:function` or `file.py:function`."""
     hint = "add the function: `:build`" if isinstance(value, str) and ":" not in value else None
-    return _matched(value, _ENTRY, "`package.module:function` or `./file.py:function`", hint)
+    return _matched(value, _ENTRY, "an entry", "`package.module:function` or `./file.py:function`", hint)
 
 
 def read_reference(value: Value) -> Reference:
     """Return `region` or `region[index]`."""
-    text = _matched(value, _REFERENCE, "a region, or `region[index]`")
+    text = _matched(value, _REFERENCE, "a region name", "a region, or `region[index]`")
     match = _REFERENCE.fullmatch(text)
     return Reference(match["region"], match["index"]) if match else Reference(text)
 
 
-def _matched(value: Value, pattern: re.Pattern[str], expected: str, hint: str | None = None) -> str:
+def _matched(value: Value, pattern: re.Pattern[str], noun: str, expected: str, hint: str | None = None) -> str:
     if not isinstance(value, str):
         quoted = "quote it" if isinstance(value, bool) or value is None else None
         raise wrong("not a text", expected, value, hint or quoted)
     if not pattern.fullmatch(value) or len(value) > 200:
-        raise SpecError("CAD1204", f"{shown(value)} cannot be a name here", expected=expected, hint=hint)
+        raise SpecError("CAD1204", f"{shown(value)} is not {noun}", expected=expected, hint=hint)
     return value
 
 
@@ -198,7 +204,7 @@ def read_dtype(value: Value) -> str:
 
 def read_sha256(value: Value) -> str:
     """Return 64 lower-case hex digits."""
-    return _matched(value, re.compile("[0-9a-f]{64}"), "64 lower-case hex digits")
+    return _matched(value, re.compile("[0-9a-f]{64}"), "a digest", "64 lower-case hex digits")
 
 
 def read_rate(value: Value) -> Fraction:
@@ -232,7 +238,8 @@ def _quantity(value: Value, units: dict[str, Fraction], what: str, example: str)
     number, unit = match["number"], match["unit"]
     if unit not in units:
         hint = _unit_hint(number, unit, units)
-        raise SpecError("CAD1205", f"{shown(value)} is not a {what}", expected=expected, got=shown(unit), hint=hint)
+        got = shown(unit) if unit else "no unit"
+        raise SpecError("CAD1205", f"{shown(value)} is not a {what}", expected=expected, got=got, hint=hint)
     if re.fullmatch(r"[0-9]+/0+", number) or not Fraction(number):
         raise SpecError("CAD1205", f"{shown(value)} is not a {what}", expected="more than 0")
     return Fraction(number) * units[unit]
@@ -250,10 +257,12 @@ def read_span(value: Value) -> Span:
     """Return `0..25`, both ends included; a single number is a range of one."""
     text = str(value) if isinstance(value, str) or type(value) is int else ""
     parts = [part.strip() for part in text.split("..")]
-    if len(parts) > 2 or not all(parts):
-        raise SpecError(
-            "CAD1207", f"{shown(value)} is not a range", expected="a range such as `0..25`, both ends included"
-        )
+    is_single = len(parts) == 1 and re.fullmatch(r"-?\w+", text) is not None
+    if len(parts) > 2 or not all(parts) or (len(parts) == 1 and not is_single):
+        expected = "a range such as `0..25`, both ends included"
+        ends = re.fullmatch(r"(\w+) *(?:-|to|\.\.\.) *(\w+)", text)
+        hint = f"write `{ends[1]}..{ends[2]}`" if ends else None
+        raise SpecError("CAD1207", f"{shown(value)} is not a range", expected=expected, hint=hint)
     try:
         return Span(parse(parts[0]), parse(parts[-1]))
     except ExpressionError as error:

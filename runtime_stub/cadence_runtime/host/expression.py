@@ -38,6 +38,8 @@ class ExpressionError(SpecError):
     """An expression that cannot be read or has no value; `column` counts characters of its text from 1."""
 
     column = 1
+    is_cut = False
+    """Whether the text ends inside parentheses."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -156,7 +158,9 @@ class _Parser:
     def unexpected(self, expected: str) -> ExpressionError:
         token = self.peek()
         what = f"unexpected `{_shown(token)}` in an expression" if token else "an expression ends too early"
-        return _error("CAD1401", what, (self.text, self.column()), expected, _INSTEAD.get(token))
+        error = _error("CAD1401", what, (self.text, self.column()), expected, _INSTEAD.get(token))
+        error.is_cut = not token and self.text.count("(") > self.text.count(")")
+        return error
 
     def deeper(self, depth: int, column: int) -> int:
         if depth >= MAX_DEPTH:
