@@ -22,6 +22,14 @@ def strided(seed: int) -> Tensor:
 
 
 ARGUMENTS: dict[str, Callable[[], tuple[object, ...]]] = {
+    "aten::_slow_conv2d_forward": lambda: (
+        matrix(1, 1, 64, 1, 8),
+        matrix(2, 512, 64, 1, 3),
+        [1, 3],
+        matrix(3, 512),
+        [1, 1],
+        [0, 1],
+    ),
     "aten::addmm": lambda: (matrix(1, 96), matrix(2, 64, 32), matrix(3, 96, 32).t()),
     "aten::mm": lambda: (matrix(2, 64, 32), matrix(3, 96, 32).t()),
     "aten::bmm": lambda: (matrix(2, 4, 64, 32), matrix(3, 4, 32, 96)),
@@ -66,11 +74,12 @@ def test_the_overload_writes_in_place_with_equal_bits(name: str) -> None:
     out = torch.full_like(expected, float("nan"))
     call = overload(OUT_VARIANTS[name])
     given = arguments(name)
-    call(*given, out=out)
+    target = next(argument.name for argument in call._schema.arguments if argument.is_out)
+    call(*given, **{target: out})
     assert out.numpy().tobytes() == expected.numpy().tobytes()
     assert expected.unique().numel() > 1
     size = expected.numel() * expected.element_size()
-    assert largest_allocation(lambda: call(*given, out=out)) < size
+    assert largest_allocation(lambda: call(*given, **{target: out})) < size
 
 
 @pytest.mark.parametrize("name", sorted(OUT_VARIANTS))

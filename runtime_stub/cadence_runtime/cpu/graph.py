@@ -58,8 +58,9 @@ class GraphBuilder:
         ]
         node = self._append(op.name.partition(".")[0], values, len(op.outs))
         if target is None:
+            mutated = self._mutated(op, name)
             for out, value in zip(op.outs, node.outputs(), strict=True):
-                self._keep(out, value)
+                self._keep(out, value, mutated)
 
     def copy(self, target: Tensor, source: Any) -> None:
         """Append a copy of a value into memory outside of the tape."""
@@ -135,16 +136,27 @@ class GraphBuilder:
         node.output().setType(inner)
         return node.output()
 
-    def _keep(self, out: Operand, value: Any) -> None:
-        """Remember a result; a list of results is unpacked."""
-        if isinstance(out, View):
-            if out.storage not in self.located and out.storage not in self._made:
-                self._made[out.storage] = (out, value)
-        elif isinstance(out, tuple):
+    def _mutated(self, op: Op, name: str) -> frozenset[int]:
+        """Return the storages that the op writes through its operands."""
+        named, found = dict(op.kwargs), set()
+        for index, argument in enumerate(schema_of(name).arguments):
+            if argument.alias_info is not None and argument.alias_info.is_write:
+                operand = named.get(argument.name, op.args[index] if index < len(op.args) else None)
+                found.update(view.storage for view in (operand,) if isinstance(view, View))
+        return frozenset(found)
+
+    def _keep(self, out: Operand, value: Any, mutated: frozenset[int]) -> None:
+        """Remember a result, or copy it to where it belongs; a list of results is unpacked."""
+        if isinstance(out, tuple):
             value.setType(torch._C.ListType.ofTensors())
             node = self._append("prim::ListUnpack", [value], len(out))
             for item, each in zip(out, node.outputs(), strict=True):
-                self._keep(item, each)
+                self._keep(item, each, mutated)
+        elif isinstance(out, View) and out.storage not in mutated:
+            if out.storage in self.located:
+                self.copy(self.locate(out), value)
+            elif out.storage not in self._made:
+                self._made[out.storage] = (out, value)
 
     def _append(self, kind: str, inputs: Sequence[Any], outputs: int) -> Any:
         node = self._graph.create(kind, list(inputs), outputs)

@@ -9,6 +9,7 @@ from typing import Any
 import torch
 
 OUT_VARIANTS: dict[str, str] = {
+    "aten::_slow_conv2d_forward": "aten::_slow_conv2d_forward.output",
     "aten::abs": "aten::abs.out",
     "aten::add.Tensor": "aten::add.out",
     "aten::addmm": "aten::addmm.out",
