@@ -8,7 +8,7 @@ depends on nothing but its place in the search, and states are kept in canonical
 """
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 import torch
@@ -33,7 +33,8 @@ TRACKS = 3
 @dataclass(frozen=True, slots=True)
 class Execution:
     """What the stock model did in one run: from `inputs`, the leaves before and generators at `seed`, to outputs, the
-    new leaves and the generators' states."""
+    new leaves and the generators' states. `again` makes fresh copies
+    and returns what runs it once more, from wherever the generators then stand."""
 
     inputs: Mapping[str, Value]
     leaves: Mapping[str, Value]
@@ -41,6 +42,7 @@ class Execution:
     outputs: tuple[Value, ...]
     state: Mapping[str, Value]
     generators: tuple[Tensor, ...]
+    again: Callable[[], Callable[[], Outcome]]
 
 
 @dataclass(slots=True)
@@ -148,10 +150,15 @@ class Runner:
     def _execute(
         self, job: Job, sample: Sample, forms: Sequence[Form], inputs: Mapping[str, Value], track: int
     ) -> tuple[Execution, Outcome]:
-        paths, seed, working = self.leaves.paths, self._seed(track), sample.copy(forms)
+        paths, seed = self.leaves.paths, self._seed(track)
+
+        def again() -> Callable[[], Outcome]:
+            working, given = sample.copy(forms), tuple(copies(inputs).values())
+            return lambda: _neutrally(job, working, given)
+
+        run = again()
         torch.manual_seed(seed)
-        with neutral():
-            outcome = job.run(working, tuple(copies(inputs).values()))
+        outcome = run()
         execution = Execution(
             inputs=inputs,
             leaves={paths[i]: sample.values[i] for i in job.reads},
@@ -159,6 +166,7 @@ class Runner:
             outputs=tuple(copy_of(value) for value in outcome.outputs),
             state={paths[i]: copy_of(outcome.values[i]) for i in job.writes},
             generators=generator_states(self.device),
+            again=again,
         )
         return execution, outcome
 
@@ -229,6 +237,11 @@ class Runner:
         stage = self.stage(run.stage)
         args = dict(zip(stage.args, run.args, strict=True))
         return flatten(self.stock.model.stage(stage)(self.stock.model.init_state(), args, tuple(inputs.values()))[0])
+
+
+def _neutrally(job: Job, sample: Sample, inputs: Sequence[Value]) -> Outcome:
+    with neutral():
+        return job.run(sample, inputs)
 
 
 def generator_states(device: torch.device) -> tuple[Tensor, ...]:

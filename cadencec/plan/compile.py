@@ -1,0 +1,198 @@
+"""The whole job: from a Spec to a Plan in memory.
+
+    Spec -> models -> exploration: recordings -> passes -> comparison -> scratch -> walk -> Plan
+
+Three models are built from the same entry: one is recorded, one is the stock model for single runs, and one, fresh, for
+the walk at the end. Nothing here writes a file.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Protocol
+
+import torch
+from torch import Tensor
+
+from cadence_runtime.cpu.environment import environment
+from cadence_runtime.errors import TargetError
+from cadence_runtime.format.plan import Fidelity, Key, Plan, Target
+from cadence_runtime.format.tape import Tape
+from cadencec.passes.pipeline import ALL, optimise
+from cadencec.plan.assemble import Traced, assemble
+from cadencec.plan.release import apply_release, digests, read_release
+from cadencec.spec.spec import Spec
+from cadencec.targets.cpu.lower import Lowered, lower
+from cadencec.trace.determinism import check_deterministic
+from cadencec.trace.explore import DEFAULT_NODE_LIMIT, Exploration, explore
+from cadencec.trace.fidelity import Outputs, check_same_weights, check_tape
+from cadencec.trace.jobs import Jobs
+from cadencec.trace.leaves import declared_leaves
+from cadencec.trace.model import load_model
+from cadencec.trace.numerics import applied, shown
+from cadencec.trace.recorder import Recording
+from cadencec.trace.runner import TRACKS, Execution, Runner
+from cadencec.trace.walk import Tapes, Walked, walk
+from cadencec.trace.weights import Weights, collect_weights
+
+WALK_EVENTS = 64
+WALK_SEED = 1
+
+
+class Progress(Protocol):
+    """Is told how far a phase has come; `total` is None where it is not known."""
+
+    def __call__(self, phase: str, done: int, total: int | None) -> None: ...
+
+
+def silent(phase: str, done: int, total: int | None) -> None:
+    """Show nothing."""
+
+
+@dataclass(frozen=True, slots=True)
+class CompiledPlan:
+    """A plan, and what a report shows besides. `recorded` has the first recording behind each tape, before any pass;
+    `unplanned_bytes` is what torch still allocates in the replay of each tape."""
+
+    plan: Plan
+    recorded: tuple[Tape, ...]
+    unplanned_bytes: tuple[int, ...]
+
+    @property
+    def warnings(self) -> tuple[str, ...]:
+        """What is worth a look, in lower case."""
+        return tuple(
+            f"output `{name}` had the same bits for all inputs that were tried: is the model initialised?"
+            for name in self.plan.fidelity.constant_outputs
+        )
+
+
+def compile_spec(
+    spec: Spec,
+    *,
+    target: Target = "cpu",
+    switches: frozenset[str] = ALL,
+    embed_weights: bool = False,
+    node_limit: int = DEFAULT_NODE_LIMIT,
+    walk_events: int = WALK_EVENTS,
+    progress: Progress = silent,
+) -> CompiledPlan:
+    """Trace the spec's model at every key, compare each tape with the stock model, and return the plan.
+
+    `switches` are the passes that run; `node_limit` bounds the search. Raises TraceError, TimelineError or TargetError.
+    Random generators and numeric switches are put back.
+    """
+    if target != "cpu":
+        raise TargetError("CAD4002", f"target `{target}` is not supported yet", expected="`cpu`", got=f"`{target}`")
+    device = torch.device("cpu")
+    with torch.random.fork_rng(devices=[]), applied(spec.numerics):
+        release = read_release(spec)
+        traced, stock, fresh = (_build(spec, release, position, progress) for position in range(3))
+        check_same_weights(traced.weights, stock.weights, "two builds of the model are not equal")
+        kept = _Kept(traced.weights, switches, device)
+        found = _explore(spec, traced, stock, kept, node_limit, progress)
+        walked = _walk(kept, found, fresh, walk_events, progress)
+        plan = assemble(
+            spec,
+            Traced(
+                leaves=traced.jobs.leaves,
+                exploration=found,
+                tapes=tuple(kept.tapes),
+                lowered=kept.lowered,
+                constants=kept.constants,
+                weights=traced.weights,
+                published=digests(release),
+                fidelity=kept.fidelity(walked),
+                numerics=tuple(sorted({**kept.numerics, **dict(shown(spec.numerics))}.items())),
+                environment=environment(),
+            ),
+            target,
+            embed_weights=embed_weights,
+        )
+    return CompiledPlan(plan, tuple(kept.recorded), tuple(item.unplanned_bytes for item in kept.lowered))
+
+
+@dataclass(frozen=True, slots=True)
+class _Built:
+    """A model with its jobs and its tensors."""
+
+    jobs: Jobs
+    weights: Weights
+
+
+def _build(spec: Spec, release: Mapping[str, Tensor], position: int, progress: Progress) -> _Built:
+    progress("build", position, 3)
+    model = load_model(spec.model.entry, dict(spec.model.options), Path(spec.path).parent)
+    weights = collect_weights(model.adapter)
+    apply_release(release, weights, spec.where("model.weights.file"))
+    return _Built(Jobs(spec.program, declared_leaves(spec.program, spec.where), model), weights)
+
+
+def _explore(spec: Spec, traced: _Built, stock: _Built, kept: "_Kept", limit: int, progress: Progress) -> Exploration:
+    runner = Runner(spec.program, traced.jobs.leaves, traced.jobs, stock.jobs, traced.weights, kept.device)
+    found = explore(
+        spec.program, runner, kept.keep, limit=limit, progress=lambda done, known: progress("trace", done, known)
+    )
+    scratch = traced.weights.history.overwritten
+    check_same_weights(traced.weights, stock.weights, "a stage changed the model itself", scratch)
+    return found
+
+
+def _walk(kept: "_Kept", found: Exploration, fresh: _Built, events: int, progress: Progress) -> Walked:
+    progress("walk", 0, events)
+    tapes = Tapes(found, tuple(kept.tapes), kept.constants.__getitem__, kept.weights)
+    walked = walk(tapes, fresh.jobs, kept.device, events=events, seed=WALK_SEED, note=kept.outputs.note)
+    scratch = kept.weights.history.overwritten
+    check_same_weights(kept.weights, fresh.weights, "a session changed the model itself", scratch)
+    progress("walk", events, events)
+    return walked
+
+
+@dataclass(slots=True)
+class _Kept:
+    """Finishes what is recorded: passes, comparison, scratch; equal tapes are kept once."""
+
+    weights: Weights
+    switches: frozenset[str]
+    device: torch.device
+    tapes: dict[Tape, int] = field(default_factory=dict)
+    lowered: list[Lowered] = field(default_factory=list)
+    recorded: list[Tape] = field(default_factory=list)
+    constants: dict[str, Tensor] = field(default_factory=dict)
+    numerics: dict[str, str] = field(default_factory=dict)
+    outputs: Outputs = field(default_factory=Outputs)
+    probed: set[tuple[str, ...]] = field(default_factory=set)
+
+    def keep(self, key: Key, recording: Recording, executions: Sequence[Execution]) -> int:
+        """Return the index of the finished tape of a recording, compared with the stock model's runs."""
+        self._probe(recording, executions[0])
+        program = optimise(recording, self.weights, self.switches, device=self.device)
+        constant = program.constants.__getitem__
+        check_tape(program.tape, constant, self.weights, recording, executions, self.device)
+        names = [binding.name for binding in program.tape.outputs]
+        for execution in executions:
+            self.outputs.note(key.stage, dict(zip(names, execution.outputs, strict=True)))
+        self.numerics.update(recording.numerics)
+        self.constants.update(program.constants)
+        index = self.tapes.setdefault(program.tape, len(self.tapes))
+        if index == len(self.lowered):
+            self.lowered.append(lower(program.tape))
+            self.recorded.append(recording.tape)
+        return index
+
+    def _probe(self, recording: Recording, execution: Execution) -> None:
+        """Look once for each sequence of ops whether the stock model is equal to itself."""
+        topology = (recording.tape.stage, *(op.name for op in recording.tape.ops))
+        if topology not in self.probed:
+            check_deterministic(recording, self.weights, execution, self.device)
+            self.probed.add(topology)
+
+    def fidelity(self, walked: Walked) -> Fidelity:
+        """Return what was compared."""
+        return Fidelity(
+            tapes=len(self.tapes),
+            values_per_tape=TRACKS,
+            walk_events=walked.events,
+            outputs_compared=self.outputs.compared,
+            constant_outputs=self.outputs.constant(),
+        )

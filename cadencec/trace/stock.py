@@ -1,0 +1,81 @@
+"""A session of the stock model: what `push` of a plan must equal, on the tensors that the model itself returned."""
+
+from collections.abc import Callable, Mapping
+
+import torch
+from torch import Tensor
+
+from cadence_runtime.host.program import Program, Stage, StageRun, Step
+from cadencec.trace.jobs import Job, Jobs
+from cadencec.trace.neutral import neutral
+from cadencec.trace.runner import copies, copy_of, generator_states
+from cadencec.trace.state import Sample, Value
+
+Given = Callable[[StageRun, int], Value]
+"""The value that the event gives as a stage's input, by its position."""
+
+
+class StockSession:
+    """One session with its own state and its own place in the random generators.
+
+    Sessions of one model may be interleaved: they share nothing but the model, unless the model keeps state itself.
+    """
+
+    def __init__(self, jobs: Jobs, device: torch.device, seed: int) -> None:
+        self.jobs, self.device = jobs, device
+        self._sample = Sample(None, (None,) * len(jobs.leaves.declared))
+        torch.manual_seed(seed)
+        self._generators = generator_states(device)
+        self._run(jobs.start(), {})
+
+    @property
+    def state(self) -> dict[str, Value]:
+        """The leaves of the state as they are now, by path."""
+        return dict(zip(self.jobs.leaves.paths, self._sample.values, strict=True))
+
+    @property
+    def generators(self) -> tuple[Tensor, ...]:
+        """Where the session's random generators stand."""
+        return self._generators
+
+    def step(self, step: Step, given: Given) -> list[dict[str, Value]]:
+        """Let one event happen; return copies of the outputs of each stage run, taken at once."""
+        passed: dict[str, Value] = {}
+        outputs: list[dict[str, Value]] = []
+        for run in step.runs:
+            stage = stage_of(self.jobs.program, run)
+            inputs = {
+                item.name: passed[item.name] if run.inputs[position] is None else given(run, position)
+                for position, item in enumerate(stage.inputs)
+            }
+            made = self._run(self.jobs.stage(stage, run), inputs)
+            passed.update(made)
+            outputs.append({name: copy_of(value) for name, value in made.items()})
+        if resets(self.jobs.program, step):
+            self._run(self.jobs.reset(), {})
+        return outputs
+
+    def _run(self, job: Job, inputs: Mapping[str, Value]) -> dict[str, Value]:
+        restore_generators(self._generators)
+        with neutral():
+            outcome = job.run(self._sample, tuple(copies(inputs).values()))
+        self._generators = generator_states(self.device)
+        self._sample = Sample(outcome.template, outcome.values)
+        return dict(zip(job.outputs, outcome.outputs, strict=True))
+
+
+def stage_of(program: Program, run: StageRun) -> Stage:
+    """Return the stage that a run is of."""
+    return next(stage for stage in program.stages if stage.name == run.stage)
+
+
+def resets(program: Program, step: Step) -> bool:
+    """Return whether the event of a step resets the session."""
+    return any(event.reset for event in program.events if event.name == step.event)
+
+
+def restore_generators(states: tuple[Tensor, ...]) -> None:
+    """Set the default generators of the host and, with a second state, of the current CUDA device."""
+    torch.set_rng_state(states[0])
+    for state in states[1:]:
+        torch.cuda.set_rng_state(state)
