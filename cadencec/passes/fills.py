@@ -26,7 +26,8 @@ _FILLS: dict[str, tuple[str, tuple[Operand, ...]]] = {
     "randn": ("aten::normal_", _UNIT),
     "randn_like": ("aten::normal_", _UNIT),
 }
-_VALUED = {"full", "full_like", "new_full"}
+_VALUE_AT = {"full": 1, "full_like": 1, "new_full": 2}
+"""Position of the value among the arguments."""
 
 
 def run(program: Program, context: Context) -> Program:
@@ -39,8 +40,9 @@ def _as_fill(op: Op) -> Op:
     base = base_name(op.name) if op.name.startswith("aten::") else ""
     if base in _FILLS:
         name, rest = _FILLS[base]
-    elif base in _VALUED:
-        value = op.args[1] if len(op.args) > 1 else dict(op.kwargs)["fill_value"]
+    elif base in _VALUE_AT:
+        position = _VALUE_AT[base]
+        value = op.args[position] if len(op.args) > position else dict(op.kwargs)["fill_value"]
         name, rest = "aten::fill_.Scalar", (value,)
     else:
         return op

@@ -4,12 +4,18 @@ from collections.abc import Callable
 
 import torch
 
-from cadencec.passes import dead, fills, fold
+from cadencec.passes import dead, fills, fold, in_place, kernels
 from cadencec.passes.program import Context, Program
 from cadencec.trace.recorder import Recording
 from cadencec.trace.weights import Weights
 
-PASSES: dict[str, Callable[[Program, Context], Program]] = {"fills": fills.run, "fold": fold.run, "dead": dead.run}
+PASSES: dict[str, Callable[[Program, Context], Program]] = {
+    "fills": fills.run,
+    "fold": fold.run,
+    "dead": dead.run,
+    "kernels": kernels.run,
+    "in_place": in_place.run,
+}
 """Every pass by the name of its switch, in the order in which they run."""
 
 ALL = frozenset(PASSES)

@@ -6,7 +6,7 @@ from dataclasses import dataclass, replace
 import torch
 from torch import Tensor
 
-from cadence_runtime.format.tape import Binding, Op, Operand, Tape, View
+from cadence_runtime.format.tape import Binding, Op, Tape, View
 from cadencec.trace.operands import map_views, views_of
 
 
@@ -40,35 +40,43 @@ def compact(program: Program) -> Program:
     used = dict.fromkeys(view.storage for view in _all_views(tape))
     number = {old: new for new, old in enumerate(used)}
 
-    def renumber(view: View) -> View:
-        return replace(view, storage=number[view.storage])
-
-    def renumbered(op: Op) -> Op:
-        return replace(
-            op,
-            args=tuple(map_views(arg, renumber) for arg in op.args),
-            kwargs=tuple((name, map_views(value, renumber)) for name, value in op.kwargs),
-            outs=tuple(map_views(out, renumber) for out in op.outs),
-            reads=tuple(sorted(number[index] for index in op.reads)),
-            writes=tuple(sorted(number[index] for index in op.writes)),
-        )
-
-    def rebound(bindings: tuple[Binding, ...]) -> tuple[Binding, ...]:
-        return tuple(map_binding(binding, renumber) for binding in bindings)
-
+    renumbered = rename_storages(tape, number)
     storages = tuple(tape.storages[old] for old in number)
     names = {storage.name for storage in storages if storage.kind == "constant"}
-    compacted = replace(
-        tape,
-        storages=storages,
-        inputs=rebound(tape.inputs),
-        state_in=rebound(tape.state_in),
-        ops=tuple(map(renumbered, tape.ops)),
-        outputs=rebound(tape.outputs),
-        state_out=rebound(tape.state_out),
-    )
     constants = {name: data for name, data in program.constants.items() if name in names}
-    return Program(compacted, constants, program.derived & names)
+    return Program(replace(renumbered, storages=storages), constants, program.derived & names)
+
+
+def rename_storages(tape: Tape, number: Mapping[int, int]) -> Tape:
+    """Return the tape with storages named by other numbers; those that are not in `number` keep theirs."""
+
+    def view(old: View) -> View:
+        return replace(old, storage=number.get(old.storage, old.storage))
+
+    def indices(old: tuple[int, ...]) -> tuple[int, ...]:
+        return tuple(sorted({number.get(index, index) for index in old}))
+
+    def op(old: Op) -> Op:
+        return replace(
+            old,
+            args=tuple(map_views(arg, view) for arg in old.args),
+            kwargs=tuple((name, map_views(value, view)) for name, value in old.kwargs),
+            outs=tuple(map_views(out, view) for out in old.outs),
+            reads=indices(old.reads),
+            writes=indices(old.writes),
+        )
+
+    def bindings(old: tuple[Binding, ...]) -> tuple[Binding, ...]:
+        return tuple(map_binding(binding, view) for binding in old)
+
+    return replace(
+        tape,
+        ops=tuple(map(op, tape.ops)),
+        inputs=bindings(tape.inputs),
+        state_in=bindings(tape.state_in),
+        outputs=bindings(tape.outputs),
+        state_out=bindings(tape.state_out),
+    )
 
 
 def _all_views(tape: Tape) -> Iterator[View]:

@@ -55,6 +55,7 @@ class Effects:
     asserts: bool
     ignored: bool
     seeded: bool
+    pointwise: bool
     dynamic_shape: bool
     normalises: bool
     composite: bool
@@ -85,6 +86,7 @@ def effects_of(name: str) -> Effects:
         host_read=torch.Tag.data_dependent_output in tags or (aten and base in HOST_READS),
         asserts=aten and base in ASSERTIONS,
         ignored=base in NO_OPS,
+        pointwise=torch.Tag.pointwise in tags,
         seeded=torch.Tag.nondeterministic_seeded in tags,
         normalises=base in NORMALISES,
         dynamic_shape=torch.Tag.dynamic_output_shape in tags,

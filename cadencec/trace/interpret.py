@@ -1,13 +1,13 @@
 """Runs a tape op by op on fresh storages: the plain reference that everything else is compared with."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 
 import torch
 from torch import Tensor
 
 from cadence_runtime.errors import TraceError
 from cadence_runtime.format.tape import Binding, Literal, Op, Operand, Storage, Tape, View
-from cadencec.trace.operands import DTYPES, decode_literal, resolve
+from cadencec.trace.operands import DTYPES, decode_literal, resolve, views_of
 
 Value = Tensor | bool | int | float | str | None
 
@@ -36,6 +36,11 @@ class Memory:
             device = torch.device("cpu") if storage.host else self.device
             base = self._bases[index] = torch.zeros(storage.size_bytes, dtype=torch.uint8, device=device)
         return base
+
+    def release(self, indices: Iterable[int]) -> None:
+        """Let go of storages that are no longer needed."""
+        for index in indices:
+            self._bases[index] = None
 
     def view(self, view: View) -> Tensor:
         """Return a view of the tape as a tensor."""
@@ -81,16 +86,22 @@ class Memory:
 
 def check_result(op: Op, out: View, result: Tensor) -> None:
     """Raise TraceError CAD3301 when an op made another layout than it did when it was recorded."""
-    made = (tuple(result.shape), result.stride(), result.storage_offset(), DTYPES[out.dtype])
-    told = (out.sizes, out.strides, out.offset, result.dtype)
+    told = (out.sizes, out.strides, out.offset, DTYPES[out.dtype])
+    made = (tuple(result.shape), result.stride(), result.storage_offset(), result.dtype)
     if made != told:
         raise TraceError(
             "CAD3301",
             f"`{op.name}` made another layout in replay than when it was recorded",
-            expected=f"sizes {list(out.sizes)}, strides {list(out.strides)}, offset {out.offset}, {out.dtype}",
-            got=f"sizes {list(result.shape)}, strides {list(result.stride())}, offset {result.storage_offset()}",
+            expected=_layout(*told),
+            got=_layout(*made),
             at=op.source or None,
+            hint="report this: the op does not follow from its operands alone",
         )
+
+
+def _layout(sizes: Iterable[int], strides: Iterable[int], offset: object, dtype: torch.dtype) -> str:
+    name = str(dtype).removeprefix("torch.")
+    return f"sizes {list(sizes)}, strides {list(strides)}, offset {offset}, {name}"
 
 
 def interpret(
@@ -101,13 +112,31 @@ def interpret(
     constant: Callable[[str], Tensor],
     device: torch.device | None = None,
 ) -> tuple[tuple[Value, ...], dict[str, Value]]:
-    """Run a tape on copies of inputs and leaves; return the outputs by position and the new leaves by path."""
+    """Run a tape on copies of inputs and leaves; return the outputs by position and the new leaves by path.
+
+    `weight` gives a weight by name, `constant` a constant's bytes by digest (one-dimensional uint8). Scratch is freed
+    after its last use. Draws advance the default generator.
+    """
     with torch.no_grad():
         memory = prepare(tape, inputs, leaves, weight, constant, device or torch.device("cpu"))
-        for op in tape.ops:
+        for op, finished in zip(tape.ops, last_uses(tape), strict=True):
             memory.run(op)
+            memory.release(finished)
         outputs = tuple(_value(memory, binding) for binding in tape.outputs)
         return outputs, {binding.name: _value(memory, binding) for binding in tape.state_out}
+
+
+def last_uses(tape: Tape) -> list[tuple[int, ...]]:
+    """Return for each op the scratch storages that nothing names after it."""
+    bindings = (*tape.outputs, *tape.state_out)
+    seen = {view.storage for view in views_of(binding.value for binding in bindings)}
+    seen |= {index for index, storage in enumerate(tape.storages) if storage.kind != "scratch"}
+    finished = []
+    for op in reversed(tape.ops):
+        named = dict.fromkeys(v.storage for v in views_of((*op.args, *(value for _, value in op.kwargs), *op.outs)))
+        finished.append(tuple(index for index in named if index not in seen))
+        seen.update(named)
+    return finished[::-1]
 
 
 def prepare(
@@ -125,11 +154,37 @@ def prepare(
             memory.bind(index, constant(storage.name).to("cpu" if storage.host else device))
         elif storage.kind == "weight":
             memory.bind(index, _own_storage(weight(storage.name)))
-    for binding in (*tape.inputs, *tape.state_in):
-        if isinstance(binding.value, View):
-            value = inputs[binding.name] if binding in tape.inputs else leaves[binding.name]
-            memory.view(binding.value).copy_(value)  # type: ignore[arg-type]
+    for bindings, values in ((tape.inputs, inputs), (tape.state_in, leaves)):
+        for binding in bindings:
+            _fill(memory, binding, values.get(binding.name))
     return memory
+
+
+def _fill(memory: Memory, binding: Binding, value: Value) -> None:
+    """Copy an input or a leaf in; raises TraceError CAD3302 for a value of another form than the tape's."""
+    if isinstance(binding.value, Literal):
+        told = decode_literal(binding.value, memory.device)
+        fits = type(told) is type(value) and told == value
+    else:
+        view, told = binding.value, binding.value
+        fits = isinstance(value, Tensor) and (tuple(value.shape), value.dtype) == (view.sizes, DTYPES[view.dtype])
+    if not fits:
+        raise TraceError(
+            "CAD3302",
+            f"`{binding.name}` is not what the tape was recorded with",
+            expected=_described(told),
+            got=_described(value),
+        )
+    if isinstance(value, Tensor) and isinstance(binding.value, View):
+        memory.view(binding.value).copy_(value)
+
+
+def _described(value: object) -> str:
+    if isinstance(value, View):
+        return f"{value.dtype} {list(value.sizes)}"
+    if isinstance(value, Tensor):
+        return f"{str(value.dtype).removeprefix('torch.')} {list(value.shape)}"
+    return f"`{value}`"
 
 
 def _own_storage(tensor: Tensor) -> Tensor:

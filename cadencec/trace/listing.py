@@ -15,7 +15,6 @@ is not the whole storage as it was first written.
 from collections.abc import Iterator
 
 from cadence_runtime.format.tape import Binding, Literal, Op, Operand, Storage, Tape, View
-
 from cadencec.trace.operands import float_value
 
 SOURCE_COLUMN = 88

@@ -6,8 +6,8 @@ import math
 import numpy as np
 import pytest
 import torch
-import torch.nn.functional as F
 from torch import Tensor, nn
+from torch.nn import functional as F  # noqa: N812
 
 from cadence_runtime.format.tape import Literal, View
 from cadencec.passes.pipeline import optimise
@@ -145,7 +145,9 @@ def test_mixed_dtypes_and_lazy_conjugation():
         flags = (z.real > 0) | s["flag"]
         return {"pole": z.conj(), "flag": flags}, [torch.view_as_real(z.resolve_conj()), z.imag, z.to(torch.complex128)]
 
-    check_replay(step, {"pole": torch.ones(8, dtype=torch.complex64), "flag": torch.zeros(8, dtype=torch.bool)}, X, outputs=3)
+    check_replay(
+        step, {"pole": torch.ones(8, dtype=torch.complex64), "flag": torch.zeros(8, dtype=torch.bool)}, X, outputs=3
+    )
 
 
 def test_bfloat16_and_small_ints():
@@ -202,7 +204,9 @@ def test_modules_in_attributes_of_a_plain_adapter():
 
     adapter = Adapter()
     weights = collect_weights(adapter)
-    assert list(weights.tensors) == [f"parts.{part}.{name}" for part in ("front", "back.0") for name in ("weight", "bias")]
+    assert list(weights.tensors) == [
+        f"parts.{part}.{name}" for part in ("front", "back.0") for name in ("weight", "bias")
+    ]
 
 
 def test_a_flattened_lstm_names_its_parts():

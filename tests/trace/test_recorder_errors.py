@@ -4,8 +4,8 @@ import copy
 
 import pytest
 import torch
-import torch.nn.functional as F
 from torch import Tensor, nn
+from torch.nn import functional as F  # noqa: N812
 
 from cadence_runtime.errors import CadenceError, ErrorList, TraceError
 from cadencec.trace.recorder import collect_weights
@@ -153,7 +153,7 @@ def test_a_branch_on_data():
         lambda x: x.view(2, 4)[:, :2].inverse(),
         lambda x: __import__("numpy").asarray(x),
         lambda x: __import__("pickle").dumps(x),
-        lambda x: repr(x),
+        repr,
     ],
 )
 def test_ways_to_read_data_on_the_host(read):
@@ -264,7 +264,9 @@ def test_dropout_in_training_mode():
 def test_dropout_elsewhere():
     scripted = torch.jit.script(nn.Sequential(nn.Dropout(0.5)))
     assert refused(lambda s, x: (s, [F.dropout(x)])).startswith("CAD3105: dropout is in training mode\n")
-    assert refused(lambda s, x: (s, [scripted(x)]), model=scripted).startswith("CAD3105: dropout is in training mode: `0`")
+    assert refused(lambda s, x: (s, [scripted(x)]), model=scripted).startswith(
+        "CAD3105: dropout is in training mode: `0`"
+    )
     assert refused(lambda s, x: (s, [torch.native_dropout(x, 0.5, True)[0]])).startswith("CAD3105")
 
 
@@ -505,5 +507,10 @@ def test_scratch_that_another_stage_reads():
 def test_what_is_watched_is_let_go_after_an_error():
     methods = [torch.Tensor.__deepcopy__, torch.Tensor.tolist, torch.Tensor.numpy, torch.inference_mode.__enter__]
     refused(lambda s, x: (s, [x.tolist()]))
-    assert methods == [torch.Tensor.__deepcopy__, torch.Tensor.tolist, torch.Tensor.numpy, torch.inference_mode.__enter__]
+    assert methods == [
+        torch.Tensor.__deepcopy__,
+        torch.Tensor.tolist,
+        torch.Tensor.numpy,
+        torch.inference_mode.__enter__,
+    ]
     assert torch.equal(copy.deepcopy(X), X)
