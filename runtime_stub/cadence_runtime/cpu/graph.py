@@ -114,7 +114,7 @@ class GraphBuilder:
         if isinstance(operand, View):
             return self.value(operand)
         if isinstance(operand, Literal):
-            return self._graph.insertConstant(decode(operand))
+            return self._graph.insertConstant(_constant(operand))
         if any(isinstance(item, View) for item in operand):
             return self._list(operand)
         items = [decode(item) for item in operand if isinstance(item, Literal)]
@@ -138,7 +138,8 @@ class GraphBuilder:
 
     def _mutated(self, op: Op, name: str) -> frozenset[int]:
         """Return the storages that the op writes through its operands."""
-        named, found = dict(op.kwargs), set()
+        named = dict(op.kwargs)
+        found: set[int] = set()
         for index, argument in enumerate(schema_of(name).arguments):
             if argument.alias_info is not None and argument.alias_info.is_write:
                 operand = named.get(argument.name, op.args[index] if index < len(op.args) else None)
@@ -178,6 +179,17 @@ class Script:
             self._function(self._tensors)
         finally:
             torch._C._set_graph_executor_optimize(optimised)
+
+
+MEMORY_FORMATS = {"contiguous_format": 0, "preserve_format": 1, "channels_last": 2, "channels_last_3d": 3}
+LAYOUTS = {"strided": 0}
+"""The interpreter knows these by the numbers of their C++ enums."""
+
+
+def _constant(literal: Literal) -> object:
+    if literal.kind == "memory_format":
+        return MEMORY_FORMATS[literal.text]
+    return LAYOUTS[literal.text] if literal.kind == "layout" else decode(literal)
 
 
 _schemas: dict[str, Any] = {}
