@@ -6,10 +6,9 @@ Three models are built from the same entry: one is recorded, one is the stock mo
 the walk at the end. Nothing here writes a file.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Protocol
 
 import torch
 from torch import Tensor
@@ -39,13 +38,11 @@ WALK_EVENTS = 64
 WALK_SEED = 1
 
 
-class Progress(Protocol):
-    """Is told how far a phase has come; `total` is None where it is not known."""
-
-    def __call__(self, phase: str, done: int, total: int | None) -> None: ...
+Progress = Callable[[str, int, int], None]
+"""Is told the phase, how many of its steps are done, and how many are known."""
 
 
-def silent(phase: str, done: int, total: int | None) -> None:
+def silent(phase: str, done: int, total: int) -> None:
     """Show nothing."""
 
 

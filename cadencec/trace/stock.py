@@ -1,6 +1,7 @@
 """A session of the stock model: what `push` of a plan must equal, on the tensors that the model itself returned."""
 
-from collections.abc import Callable, Mapping
+import random
+from collections.abc import Callable, Mapping, Sequence
 
 import torch
 from torch import Tensor
@@ -38,6 +39,11 @@ class StockSession:
         """Where the session's random generators stand."""
         return self._generators
 
+    def seed(self, seed: int) -> None:
+        """Seed the session's generators from here on."""
+        torch.manual_seed(seed)
+        self._generators = generator_states(self.device)
+
     def step(self, step: Step, given: Given) -> list[dict[str, Value]]:
         """Let one event happen; return copies of the outputs of each stage run, taken at once."""
         passed: dict[str, Value] = {}
@@ -67,6 +73,12 @@ class StockSession:
 def stage_of(program: Program, run: StageRun) -> Stage:
     """Return the stage that a run is of."""
     return next(stage for stage in program.stages if stage.name == run.stage)
+
+
+def pick_event(program: Program, events: Sequence[int], choose: random.Random) -> int:
+    """Return one of some events by index; one that only resets comes up rarely, or no walk would go far."""
+    weights = [1 if program.events[index].reset and not program.events[index].run else 8 for index in events]
+    return choose.choices(events, weights)[0]
 
 
 def resets(program: Program, step: Step) -> bool:

@@ -24,7 +24,7 @@ from cadencec.trace.moves import moves
 from cadencec.trace.neutral import neutral
 from cadencec.trace.runner import generator_states
 from cadencec.trace.state import Value, place
-from cadencec.trace.stock import Given, StockSession, resets, restore_generators, stage_of
+from cadencec.trace.stock import Given, StockSession, pick_event, resets, restore_generators, stage_of
 from cadencec.trace.values import SCALES, random_tensor
 from cadencec.trace.weights import Weights
 
@@ -132,7 +132,8 @@ def walk(tapes: Tapes, jobs: Jobs, device: torch.device, *, events: int, seed: i
         going = [t for t in tapes.exploration.transitions if t.source == node]
         if not going:
             break
-        transition = choose.choice(going)
+        event = pick_event(jobs.program, sorted({t.event for t in going}), choose)
+        transition = choose.choice([t for t in going if t.event == event])
         captures = list(transition.captures)
         for position, step in enumerate(_steps(tapes, jobs, transition)):
             given = _Inputs(jobs, device, (seed << 40) + (done << 20) + (position << 10), choose.choice(SCALES))

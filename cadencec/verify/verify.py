@@ -1,0 +1,117 @@
+"""Replay a plan through the real runtime beside the stock model, and compare every bit.
+
+Each walk opens two sessions on one loaded plan, with a stock model of its own for each, and pushes random events to
+them in random turns. Outputs are compared at once, and once more when the walk is over (nothing may have written to them);
+then every leaf of the state. A session ends at its first difference.
+"""
+
+import random
+from collections.abc import Callable, Mapping
+from pathlib import Path
+
+import torch
+
+from cadence_runtime import load
+from cadence_runtime.errors import IncompatibleError
+from cadence_runtime.format.plan import Plan
+from cadence_runtime.session import LoadedPlan
+from cadencec.plan.release import apply_release, read_release
+from cadencec.spec.load import load_spec
+from cadencec.spec.spec import Spec
+from cadencec.trace.jobs import Jobs
+from cadencec.trace.leaves import declared_leaves
+from cadencec.trace.model import load_model
+from cadencec.trace.numerics import applied
+from cadencec.trace.weights import collect_weights
+from cadencec.verify.pair import Pair, Tally
+from cadencec.verify.report import VerifyReport
+
+SESSIONS = "AB"
+Progress = Callable[[str, int, int], None]
+
+
+def verify_file(
+    plan: str,
+    spec: str,
+    *,
+    weights: str | None = None,
+    events: int = 200,
+    walks: int = 4,
+    seed: int = 0,
+    overrides: Mapping[str, str] | None = None,
+    progress: Progress = lambda phase, done, total: None,
+) -> VerifyReport:
+    """Compare a plan file with the stock model of a spec file; see `verify`."""
+    return verify(
+        plan, load_spec(spec, overrides), weights=weights, events=events, walks=walks, seed=seed, progress=progress
+    )
+
+
+def verify(
+    plan_path: str | Path,
+    spec: Spec,
+    *,
+    weights: str | None = None,
+    events: int = 200,
+    walks: int = 4,
+    seed: int = 0,
+    progress: Progress = lambda phase, done, total: None,
+) -> VerifyReport:
+    """Load a plan and compare it with freshly built stock models over `walks` random walks, `events` pushes in all.
+
+    Raises IncompatibleError CAD6901 for a plan of another spec, and whatever loading and building raise.
+    """
+    with load(str(plan_path), weights=weights) as loaded:
+        return verify_loaded(loaded, spec, events=events, walks=walks, seed=seed, progress=progress)
+
+
+def verify_loaded(
+    loaded: LoadedPlan,
+    spec: Spec,
+    *,
+    events: int = 200,
+    walks: int = 4,
+    seed: int = 0,
+    progress: Progress = lambda phase, done, total: None,
+) -> VerifyReport:
+    """Compare a plan that is loaded already; see `verify`."""
+    check_spec(loaded.plan, spec)
+    with torch.random.fork_rng(devices=[]), applied(spec.numerics):
+        progress("build", 0, len(SESSIONS))
+        models = {name: _stock_jobs(spec) for name in SESSIONS}
+        tally = Tally(loaded.plan)
+        for walk in range(walks):
+            choose = random.Random(f"{seed}/{walk}")  # noqa: S311
+            pairs = [Pair(name, walk, loaded, models[name], choose.randrange(1 << 30), tally) for name in SESSIONS]
+            _walk(pairs, events // walks + (walk < events % walks), choose)
+            progress("verify", tally.events, events)
+    return tally.report(spec.model.name, walks)
+
+
+def _walk(pairs: list[Pair], events: int, choose: random.Random) -> None:
+    """Push events to the sessions in random turns, then compare what is left to compare."""
+    for _ in range(events):
+        live = [pair for pair in pairs if not pair.has_ended]
+        if not live:
+            break
+        choose.choice(live).advance(choose)
+    for pair in pairs:
+        pair.finish()
+
+
+def check_spec(plan: Plan, spec: Spec) -> None:
+    """Raise IncompatibleError CAD6901 unless the plan was compiled from exactly this spec."""
+    if plan.provenance.spec_sha256 != spec.sha256:
+        raise IncompatibleError(
+            "CAD6901",
+            f"the plan was compiled from another spec than `{spec.path}`",
+            expected=plan.provenance.spec_sha256,
+            got=spec.sha256,
+            hint="name the spec of this plan, with the same `--set`, or compile it anew",
+        )
+
+
+def _stock_jobs(spec: Spec) -> Jobs:
+    model = load_model(spec.model.entry, dict(spec.model.options), Path(spec.path).parent)
+    apply_release(read_release(spec), collect_weights(model.adapter), spec.where("model.weights.file"))
+    return Jobs(spec.program, declared_leaves(spec.program, spec.where), model)
