@@ -4,7 +4,7 @@ A configuration becomes one flat tuple of integers, the horizon's part counted i
 
     counters ... | region lengths ... | elapsed
 
-Everything that decides what an event means stands in `CompiledEvent.fire` and `CompiledProgram.settle`; `step.py`
+Everything that decides what an event means stands in `CompiledEvent.fire` and `CompiledProgram.follow`; `step.py`
 dresses them for sessions, and the timeline search calls them as they are.
 """
 
@@ -15,23 +15,25 @@ import operator
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
-from typing import Any
+from typing import Any, NamedTuple
 
 from cadence_runtime.host.expression import ExpressionError, Run
-from cadence_runtime.host.program import ABSENT, Clock, Configuration, Event, Program, Region, Stage
+from cadence_runtime.host.program import Clock, Configuration, Event, Program, Region, Stage
 from cadence_runtime.host.resolve import check_references
 from cadence_runtime.host.rules import Env, Rows, ambiguous, check_rows, endless, moves_back, no_value, whole_ticks
 
 State = tuple[int, ...]
 InputForm = tuple[int, ...] | str | None
+Fired = tuple[State, "tuple[RawRun, ...]", State]
+"""The state after an event, the runs of its stages, and the state before its reset (the same without one)."""
 
 MAX_INTERNAL_EVENTS = 10_000
 """Internal events that one external event may be followed by."""
 
 
-@dataclass(frozen=True, slots=True)
-class RawRun:
-    """One run of a stage at each index of the half-open range `lower`, `upper` (0, 1 without a repeat)."""
+class RawRun(NamedTuple):
+    """One run of a stage at each index of the half-open range `lower`, `upper` (0, 1 without a repeat). A plain tuple
+    because searches make and compare them by the million."""
 
     stage: int
     args: tuple[int, ...]
@@ -121,19 +123,19 @@ class CompiledEvent:
         try:
             return self.guard(env) != 0
         except ExpressionError as error:
-            raise no_value(self.event, "guard", error, env) from None
+            raise no_value(self.event, error, env) from None
 
-    def fire(self, state: State, env: Env, start: State, limit: int) -> tuple[State, tuple[RawRun, ...]] | None:
-        """Return the state after the event and the runs of its stages, or None when the horizon refuses it.
+    def fire(self, state: State, env: Env, start: State, limit: int) -> Fired | None:
+        """Return what the event does, or None when the horizon refuses it.
 
         `env` holds params, counters and choices, and is used up. The guard is not looked at.
         """
         try:
             return self._fire(state, env, start, limit)
         except ExpressionError as error:
-            raise no_value(self.event, "expression", error, env) from None
+            raise no_value(self.event, error, env) from None
 
-    def _fire(self, state: State, env: Env, start: State, limit: int) -> tuple[State, tuple[RawRun, ...]] | None:
+    def _fire(self, state: State, env: Env, start: State, limit: int) -> Fired | None:
         for name, run in self.lets:
             env[name] = run(env)
         ticks = self.ticks(env) if self.ticks is not None else 0
@@ -154,11 +156,12 @@ class CompiledEvent:
         for rows in self.rows:
             check_rows(rows, state, moved, env, self.event)
         if self.event.reset:
-            return start, runs
+            return start, runs, tuple(moved)
         for position, length in self.restarts:
             moved[position] = length
         moved[-1] = elapsed
-        return tuple(moved), runs
+        after = tuple(moved)
+        return after, runs, after
 
 
 class CompiledProgram:
@@ -200,9 +203,9 @@ class CompiledProgram:
         split = len(self.counter_names)
         return Configuration(state[:split], state[split:-1], state[-1] * self.unit)
 
-    def moves(self, state: State) -> Iterator[tuple[int, tuple[int, ...], State, tuple[RawRun, ...]]]:
-        """Yield (event index, choices, state once everything settled, runs) for each external event that may happen,
-        in the order of the program and then of the choices."""
+    def pushes(self, state: State) -> Iterator[tuple[int, tuple[int, ...], Fired]]:
+        """Yield (event index, choices, what it does) for each external event that may happen, in the order of the
+        program and then of the choices; what follows it is left to `follow`."""
         base = self.env(state)
         for event in self.external:
             if not event.guard_reads_choices and not event.enabled(base):
@@ -213,24 +216,24 @@ class CompiledProgram:
                 if event.guard_reads_choices and not event.enabled(env):
                     continue
                 fired = event.fire(state, env, self.start, self.limit)
-                settled = self.settle(*fired) if fired is not None else None
-                if settled is not None:
-                    yield event.index, choices, *settled
+                if fired is not None:
+                    yield event.index, choices, fired
 
-    def settle(self, state: State, runs: tuple[RawRun, ...] = ()) -> tuple[State, tuple[RawRun, ...]] | None:
-        """Return the state after all internal events that follow, with their runs after `runs`; None where the horizon
-        refuses one."""
-        seen: set[State] | None = None
-        while self.internal and (event := self.next_internal(state)) is not None:
-            seen = set() if seen is None else seen
-            seen.add(state)
+    def follow(self, state: State) -> Iterator[tuple[CompiledEvent, State, Fired | None]]:
+        """Yield (event, state before, what it does) for each internal event until none is enabled. The last
+        one has None for its result where the horizon refuses it."""
+        if not self.internal:
+            return
+        seen = {state}
+        while (event := self.next_internal(state)) is not None:
             fired = event.fire(state, self.env(state), self.start, self.limit)
+            yield event, state, fired
             if fired is None:
-                return None
-            if fired[0] in seen or len(seen) >= MAX_INTERNAL_EVENTS:
+                return
+            if fired[0] in seen or len(seen) > MAX_INTERNAL_EVENTS:
                 raise endless(event.event, self.env(state), len(seen), fired[0] in seen)
-            state, runs = fired[0], runs + fired[1]
-        return state, runs
+            state = fired[0]
+            seen.add(state)
 
     def next_internal(self, state: State) -> CompiledEvent | None:
         """Return the one internal event that is enabled, if there is one; two at once are an error."""
@@ -311,9 +314,11 @@ class _Compiler:
         position, region = self.regions[name]
         moves = self.clocks[region.clock].rate_hz / rate if region.clock and rate else Fraction(0)
         kind, cap = region.retention.kind, region.retention.cap
-        if kind in {"fixed", "ring"} and cap is None:
-            cap = 1 if region.start == ABSENT else region.start
-        return Growth(position, name, moves, kind in {"grow", "window"}, -1 if cap is None else cap)
+        if region.axis is None:
+            cap = 1
+        elif kind in {"fixed", "ring"} and cap is None:
+            cap = region.start
+        return Growth(position, name, moves, kind in {"grow", "window"}, -1 if cap is None or kind == "grow" else cap)
 
     def shape(self, event: Event, name: str) -> tuple[Run, ...] | str | None:
         for item in event.inputs:

@@ -62,8 +62,10 @@ def _region(region: Region, names: _Names) -> Iterator[TimelineError]:
     kind, cap = region.retention.kind, region.retention.cap
     if kind == "window" and cap is None:
         yield _bad(who, "a cap for its window", "none")
-    if cap is not None and cap < 0:
+    if region.axis is not None and cap is not None and cap < 0:
         yield _bad(who, "a cap of 0 or more", str(cap))
+    if region.axis is not None and kind in {"fixed", "ring"} and cap is None and region.start == ABSENT:
+        yield _bad(who, "a cap, since it is absent at the start", "none")
 
 
 def _event(event: Event, names: _Names, stages: dict[str, Stage], program: Program) -> Iterator[TimelineError]:

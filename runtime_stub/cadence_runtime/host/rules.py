@@ -14,6 +14,22 @@ from cadence_runtime.host.program import Event
 Env = dict[str, int]
 
 
+class EventError(TimelineError):
+    """An event that contradicts itself at a configuration that can be reached; `subject` is its dotted name in the
+    spec, such as `events.chunk.do`, from which a compiler finds the line."""
+
+    subject = ""
+
+
+def event_error(
+    subject: str, code: str, what: str, *, expected: str | None, got: str, at: str | None = None, hint: str
+) -> EventError:
+    """Return an `EventError` about the part of the spec that `subject` names."""
+    error = EventError(code, what, expected=expected, got=got, at=at, hint=hint)
+    error.subject = subject
+    return error
+
+
 @dataclass(frozen=True, slots=True)
 class Rows:
     """What an event does to a queue: `brings` rows join it, `takes` is what a stage sees of its front."""
@@ -29,7 +45,8 @@ def whole_ticks(ticks: int, rate: Fraction, who: str, event: str) -> int:
     """Return `ticks` of the event's clock in ticks of another that runs `rate` times as fast."""
     moved = ticks * rate.numerator
     if moved % rate.denominator:
-        raise TimelineError(
+        raise event_error(
+            f"events.{event}.advance",
             "CAD2004",
             f"{who} does not move by whole ticks in event `{event}`",
             expected=f"{ticks} ticks x {rate} to be a whole number",
@@ -43,7 +60,8 @@ def check_rows(rows: Rows, before: Sequence[int], after: list[int], env: Env, ev
     """Hold a queue's counter to the rows that the event brings, and a stage to the rows that are there."""
     held, now = before[rows.position], after[rows.position]
     if rows.takes is not None and not 0 <= rows.takes(env) <= held:
-        raise TimelineError(
+        raise event_error(
+            f"events.{event.name}.inputs",
             "CAD2006",
             f"event `{event.name}` takes {rows.takes(env)} rows of queue `{rows.queue}`",
             expected=f"at most the {held} rows that it holds",
@@ -52,8 +70,10 @@ def check_rows(rows: Rows, before: Sequence[int], after: list[int], env: Env, ev
         )
     if event.reset:
         return
-    if rows.brings is not None and now != held + (brought := rows.brings(env)):
-        raise TimelineError(
+    brought = rows.brings(env) if rows.brings is not None else 0
+    if rows.brings is not None and (now != held + brought or brought < 0):
+        raise event_error(
+            f"events.{event.name}.do",
             "CAD2005",
             f"event `{event.name}` brings {brought} rows to queue `{rows.queue}`, but changes its counter otherwise",
             expected=f"`{rows.counter}` to become {held + brought}",
@@ -61,7 +81,8 @@ def check_rows(rows: Rows, before: Sequence[int], after: list[int], env: Env, ev
             hint=f"write `{rows.counter}: {rows.counter} + ...` with the number of rows of input `{rows.queue}`",
         )
     if rows.brings is None and not 0 <= now <= held:
-        raise TimelineError(
+        raise event_error(
+            f"events.{event.name}.do",
             "CAD2005",
             f"event `{event.name}` moves the counter of queue `{rows.queue}` to {now}, and brings no rows",
             expected=f"`{rows.counter}` from 0 to {held}, the rows that it holds",
@@ -75,9 +96,10 @@ def values(env: Mapping[str, int], names: Sequence[str]) -> str:
     return ", ".join(f"{name} = {env[name]}" for name in names if name in env) or "no counters"
 
 
-def no_value(event: Event, part: str, error: ExpressionError, env: Env) -> TimelineError:
+def no_value(event: Event, error: ExpressionError, env: Env) -> EventError:
     """Return what to say when an expression of an event has no value at a reachable configuration."""
-    return TimelineError(
+    return event_error(
+        f"events.{event.name}",
         "CAD2002",
         f"an expression of event `{event.name}` has no value: {error.what}",
         expected=error.expected,
@@ -87,10 +109,11 @@ def no_value(event: Event, part: str, error: ExpressionError, env: Env) -> Timel
     )
 
 
-def moves_back(event: Event, ticks: int, env: Env) -> TimelineError:
+def moves_back(event: Event, ticks: int, env: Env) -> EventError:
     """Return what to say when an event would move its clock by less than nothing."""
     clock, expression = event.advance or ("", None)
-    return TimelineError(
+    return event_error(
+        f"events.{event.name}.advance",
         "CAD2003",
         f"event `{event.name}` moves clock `{clock}` back",
         expected=f"`{expression}` to be 0 or more",
@@ -99,9 +122,10 @@ def moves_back(event: Event, ticks: int, env: Env) -> TimelineError:
     )
 
 
-def endless(event: Event, env: Env, count: int, repeats: bool) -> TimelineError:
+def endless(event: Event, env: Env, count: int, repeats: bool) -> EventError:
     """Return what to say when internal events go on for ever, or for longer than anyone means them to."""
-    return TimelineError(
+    return event_error(
+        f"events.{event.name}",
         "CAD2008",
         f"internal event `{event.name}` goes on for ever",
         expected="internal events to come to rest",
@@ -111,10 +135,11 @@ def endless(event: Event, env: Env, count: int, repeats: bool) -> TimelineError:
     )
 
 
-def ambiguous(enabled: Sequence[Event], env: Env, counters: Sequence[str]) -> TimelineError:
+def ambiguous(enabled: Sequence[Event], env: Env, counters: Sequence[str]) -> EventError:
     """Return what to say when two internal events could follow, so that none is certain to."""
     names = ", ".join(f"`{event.name}`" for event in enabled)
-    return TimelineError(
+    return event_error(
+        f"events.{enabled[-1].name}.when",
         "CAD2007",
         f"internal events {names} are enabled at once",
         expected="at most one, so that what follows is certain",

@@ -12,9 +12,9 @@ from collections import OrderedDict
 from collections.abc import Mapping
 
 from cadence_runtime.errors import SessionError
-from cadence_runtime.host.compiled import MAX_INTERNAL_EVENTS, CompiledEvent, CompiledProgram, RawRun, State
+from cadence_runtime.host.compiled import CompiledEvent, CompiledProgram, Fired, RawRun, State
 from cadence_runtime.host.program import Configuration, Program, StageRun, Step
-from cadence_runtime.host.rules import Env, endless, values
+from cadence_runtime.host.rules import Env, values
 
 _CACHE_SIZE = 16
 _cache: OrderedDict[int, CompiledProgram] = OrderedDict()
@@ -65,14 +65,11 @@ def push(
             hint="internal events follow by themselves once they are enabled",
         )
     state, step = _fire(ready, ready.state(configuration), event_name, choices)
-    steps, seen = [step], {state}
-    while (following := ready.next_internal(state)) is not None:
-        env = ready.env(state)
-        state, step = _fire(ready, state, following.event.name, {})
-        steps.append(step)
-        if state in seen or len(steps) > MAX_INTERNAL_EVENTS:
-            raise endless(following.event, env, len(steps) - 1, state in seen)
-        seen.add(state)
+    steps = [step]
+    for following, before, fired in ready.follow(state):
+        if fired is None:
+            raise _past_horizon(ready, following, before, {})
+        steps.append(_step(ready, following, (), fired))
     return tuple(steps)
 
 
@@ -97,8 +94,12 @@ def _fire(ready: CompiledProgram, state: State, name: str, choices: Mapping[str,
     fired = event.fire(state, env, ready.start, ready.limit)
     if fired is None:
         raise _past_horizon(ready, event, state, choices)
-    after, runs = fired
-    return after, Step(name, picked, _stage_runs(ready.program, runs), ready.configuration(after))
+    return fired[0], _step(ready, event, picked, fired)
+
+
+def _step(ready: CompiledProgram, event: CompiledEvent, picked: tuple[int, ...], fired: Fired) -> Step:
+    after, runs, _ = fired
+    return Step(event.event.name, picked, _stage_runs(ready.program, runs), ready.configuration(after))
 
 
 def _find(ready: CompiledProgram, name: str) -> CompiledEvent:
