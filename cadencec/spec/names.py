@@ -31,7 +31,7 @@ class Names:
         if name in self.kinds:
             what = f"`{name}` is both a {self.kinds[name]} and a {kind}"
             self.report.add(SpecError("CAD1302", what, expected="one meaning a name"), location, key=True)
-        elif name == LENGTH and kind != "clock":
+        elif name == LENGTH:
             what = f"`{name}` cannot be a {kind}"
             expected = f"another name; `{LENGTH}` is the length in a region's shape"
             self.report.add(SpecError("CAD1302", what, expected=expected), location, key=True)
