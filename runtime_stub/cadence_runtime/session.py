@@ -15,10 +15,10 @@ from types import TracebackType
 from cadence_runtime.choices import read_choices
 from cadence_runtime.errors import SessionError
 from cadence_runtime.format.plan import Plan, TensorForm
-from cadence_runtime.host.program import Event, EventInput, Queue
+from cadence_runtime.host.program import Event, EventInput, Program, Queue
 from cadence_runtime.host.step import enabled
 from cadence_runtime.player import Array, GeneratorState, Player, Slab
-from cadence_runtime.script import Call, EventScript, ScriptBook
+from cadence_runtime.script import Call, EventScript, Script, ScriptBook
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,12 +63,30 @@ class Outputs:
         )
 
 
+@dataclass(frozen=True, slots=True)
+class Declared:
+    """What an event takes: arrays as name and dtype, and the names of its choices."""
+
+    arrays: Mapping[str, str]
+    choices: frozenset[str]
+
+
+def declared_inputs(program: Program, event: Event) -> Declared:
+    """Return what an event takes."""
+    dtypes = {entry.name: entry.dtype for stage in program.stages for entry in stage.inputs if entry.dtype}
+    dtypes |= {queue.name: queue.dtype for queue in program.queues}
+    arrays = {entry.name: dtypes[entry.name] for entry in event.inputs if entry.literal is None}
+    return Declared(arrays, frozenset(choice.name for choice in event.choices))
+
+
 class LoadedPlan:
     """A plan on a device. Close it to give back everything; sessions end with it."""
 
     def __init__(self, plan: Plan, player: Player) -> None:
         self.plan, self._player = plan, player
         self._book = ScriptBook(plan)
+        self._scripts: dict[tuple[object, ...], Script] = {}
+        self._declared = {event.name: declared_inputs(plan.program, event) for event in plan.program.events}
         self._lock = threading.RLock()
         self._active: Session | None = None
         self._closed = False
@@ -122,9 +140,6 @@ class Session:
         self._plan = loaded.plan
         self._slab: Slab = self._player.new_slab()
         self._events = {event.name: event for event in self._plan.program.events}
-        self._literals = {i.name: i.literals for stage in self._plan.program.stages for i in stage.inputs if i.literals}
-        self._dtypes = {i.name: i.dtype for stage in self._plan.program.stages for i in stage.inputs if i.dtype}
-        self._dtypes |= {queue.name: queue.dtype for queue in self._plan.program.queues}
         self._params = dict(self._plan.program.params)
         self._queues: dict[str, Array] = {}
         self._node = 0
@@ -156,9 +171,7 @@ class Session:
             self._check_usable()
             declared = self._find(event)
             arrays, given = self._sort_inputs(declared, inputs)
-            shapes = {name: self._player.shape(array) for name, array in arrays.items()}
-            choices = read_choices(declared, shapes, given, self._params)
-            script = self._loaded._book.find(self._node, event, choices)
+            script = self._script(declared, arrays, given)
             try:
                 self._loaded._activate(self)
                 emitted = tuple(
@@ -218,21 +231,33 @@ class Session:
         external = [f"`{name}`" for name, entry in self._events.items() if not entry.internal]
         raise SessionError("CAD7001", f"there is no event `{event}`", expected=", ".join(external), got=f"`{event}`")
 
+    def _script(self, event: Event, arrays: Mapping[str, Array], given: Mapping[str, int]) -> Script:
+        """Return what the push does, by the shapes of what it brings; each is worked out once a plan."""
+        shapes = {name: self._player.shape(array) for name, array in arrays.items()}
+        key = (self._node, event.name, *shapes.values(), *given.items())
+        script = self._loaded._scripts.get(key)
+        if script is None:
+            choices = read_choices(event, shapes, given, self._params)
+            script = self._loaded._scripts[key] = self._loaded._book.find(self._node, event.name, choices)
+        return script
+
     def _sort_inputs(self, event: Event, inputs: Mapping[str, object]) -> tuple[dict[str, Array], dict[str, int]]:
-        """Return the arrays of an event and the choices given by name; check literals, names and dtypes."""
-        arrays: dict[str, Array] = {}
-        choices = {c.name for c in event.choices}
-        declared = {entry.name: entry for entry in event.inputs}
-        unknown = sorted(set(inputs) - set(declared) - choices)
-        missing = sorted(name for name, entry in declared.items() if entry.literal is None and name not in inputs)
+        """Return the arrays of an event and the choices given by name; check names, literals and dtypes."""
+        declared = self._loaded._declared[event.name]
+        if inputs.keys() != declared.arrays.keys():
+            self._check_names(event, declared, inputs)
+            for entry in event.inputs:
+                if entry.literal is not None and entry.name in inputs:
+                    self._check_literal(event, entry, inputs[entry.name])
+        arrays = {name: self._accept(event, name, inputs[name], dtype) for name, dtype in declared.arrays.items()}
+        given = {name: _choice(event, name, inputs[name]) for name in declared.choices if name in inputs}
+        return arrays, given
+
+    def _check_names(self, event: Event, declared: "Declared", inputs: Mapping[str, object]) -> None:
+        known = {entry.name for entry in event.inputs} | declared.choices
+        unknown, missing = sorted(set(inputs) - known), sorted(set(declared.arrays) - set(inputs))
         if unknown or missing:
             raise _wrong_names(event, unknown, missing)
-        for name, entry in declared.items():
-            if entry.literal is not None:
-                self._check_literal(event, entry, inputs.get(name, entry.literal))
-            else:
-                arrays[name] = self._accept(event, name, inputs[name])
-        return arrays, {name: _choice(event, name, inputs[name]) for name in sorted(choices & set(inputs))}
 
     def _check_literal(self, event: Event, entry: EventInput, value: object) -> None:
         if type(value) is not type(entry.literal) or value != entry.literal:
@@ -244,15 +269,14 @@ class Session:
                 hint="leave it out: the event sets it",
             )
 
-    def _accept(self, event: Event, name: str, value: object) -> Array:
-        dtype = self._dtypes[name]
+    def _accept(self, event: Event, name: str, value: object, dtype: str) -> Array:
         got = None
         try:
             return self._player.accept(value, dtype)
         except TypeError as error:
             got = f"`{error}`"
         except ValueError as error:
-            got = f"an array of {error}"
+            got = f"{error}"
         raise SessionError(
             "CAD7055",
             f"input `{name}` of event `{event.name}` is no array of its dtype",

@@ -172,13 +172,16 @@ class Script:
         self._function, self._tensors = function, tensors
 
     def __call__(self) -> None:
-        """Run once. The switch is process-wide, so it is put back."""
-        optimised = torch._C._get_graph_executor_optimize()
+        """Run once, without autograd and without the optimiser. Both switches are the process's, so they are put back;
+        the raw functions take a tenth of the time of torch's context managers."""
+        grad, optimised = torch.is_grad_enabled(), torch._C._get_graph_executor_optimize()
+        torch._C._set_grad_enabled(False)
         torch._C._set_graph_executor_optimize(False)
         try:
             self._function(self._tensors)
         finally:
             torch._C._set_graph_executor_optimize(optimised)
+            torch._C._set_grad_enabled(grad)
 
 
 MEMORY_FORMATS = {"contiguous_format": 0, "preserve_format": 1, "channels_last": 2, "channels_last_3d": 3}

@@ -36,15 +36,16 @@ class CpuPlayer:
         self._inputs = [self._input_tensors(capture) for capture in plan.captures]
         self._outputs = [self._output_tensors(capture) for capture in plan.captures]
         self._scripts: list[Script | None] = [None] * len(plan.captures)
+        self._draws = [plan.tapes[capture.tape].draws for capture in plan.captures]
 
     def accept(self, value: object, dtype: str) -> Tensor:
         if isinstance(value, np.ndarray):
             value = torch.from_numpy(value)
         if not isinstance(value, Tensor):
             raise TypeError(type(value).__name__)
-        if value.dtype != DTYPES[dtype]:
-            raise ValueError(str(value.dtype).removeprefix("torch."))
-        return value.detach()
+        if value.dtype is not DTYPES[dtype] or not value.is_cpu:
+            raise ValueError(f"{str(value.dtype).removeprefix('torch.')} on {value.device}")
+        return value.detach() if value.requires_grad else value
 
     def shape(self, array: Tensor) -> tuple[int, ...]:
         return tuple(array.shape)
@@ -79,11 +80,10 @@ class CpuPlayer:
         script = self._scripts[capture]
         if script is None:
             script = self._scripts[capture] = self._translate(self.plan.captures[capture])
-        with torch.no_grad():
-            if not self.plan.tapes[self.plan.captures[capture].tape].draws:
-                script()
-                return generator
+        if self._draws[capture]:
             return _run_with(script, generator)
+        script()
+        return generator
 
     def output(self, capture: int, position: int) -> Tensor:
         return self._outputs[capture][position]
