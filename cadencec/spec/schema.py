@@ -327,5 +327,17 @@ class Document(Closed):
 
 def json_schema() -> dict[str, Any]:
     """Return the JSON Schema of a clock spec, for editors."""
-    schema = Document.model_json_schema()
-    return {"$schema": "https://json-schema.org/draft/2020-12/schema", "title": "cadencec clock spec"} | schema
+    head = {"$schema": "https://json-schema.org/draft/2020-12/schema", "title": "cadencec clock spec"}
+    closed: dict[str, Any] = _closed(Document.model_json_schema())
+    return closed | head
+
+
+def _closed(node: Any) -> Any:
+    """Return a schema whose tables take no keys but names."""
+    if isinstance(node, list):
+        return [_closed(item) for item in node]
+    if not isinstance(node, dict):
+        return node
+    return {key: _closed(value) for key, value in node.items()} | (
+        {"additionalProperties": False} if "patternProperties" in node else {}
+    )

@@ -9,9 +9,10 @@ from types import ModuleType
 
 import pytest
 
+from cadence_runtime.errors import CadenceError
 from cadence_runtime.host.program import Configuration, StageRun
 from cadence_runtime.host.step import enabled, push, start
-from cadencec.spec import Spec, load_spec
+from cadencec.spec import Spec, load_spec, parse_spec
 
 ROOT = Path(__file__).parents[2]
 SPECS = sorted((ROOT / "specs").glob("*.yaml"))
@@ -113,6 +114,15 @@ def test_a_case_has_a_spec_that_names_its_regions_and_its_model(path: Path) -> N
         assert any(event.reset for event in program.events)
     entry, function = load_spec(path).model.entry.split(":")
     assert hasattr(case(path.parent / entry), function)
+
+
+def test_a_wrong_sample_count_is_refused_by_its_region_and_both_numbers() -> None:
+    path = ROOT / "tests/cases/11_mixed_rate_25_50_24k.yaml"
+    text = path.read_text().replace("advance: {token: 5}", "advance: {token: 5, sample: 4805}")
+    with pytest.raises(CadenceError) as caught:
+        parse_spec(text, path.name)
+    assert caught.value.code == "CAD1306"
+    assert caught.value.hint == "`token: 5` is `sample: 4800` (regions `tail3`); the spec says 4805"
 
 
 def test_every_case_has_a_spec() -> None:
