@@ -10,7 +10,7 @@ import io
 import json
 import math
 import wave
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from pathlib import Path
@@ -19,20 +19,20 @@ from typing import Any
 import numpy as np
 
 from cadence_runtime.errors import UsageError
+from cadence_runtime.host.program import Program
 from cadencec.run.feed import EVENTS, Array, one_of
 
 SCHEMA = "cadencec.run/1"
 FULL_SCALE = 32768
+SLOWEST_SOUND_HZ = 8000
 
 
 @dataclass(frozen=True, slots=True)
 class Result:
-    """What one push gave: for each output its arrays, in the order in which they came out. `duration_s` is how far
-    the push moved the session's clocks."""
+    """What one push gave: for each output its arrays, in the order in which they came out."""
 
     event: str
     outputs: Mapping[str, Sequence[Array]]
-    duration_s: Fraction = Fraction(0)
 
 
 def as_npz(results: Sequence[Result]) -> bytes:
@@ -86,26 +86,42 @@ def _plain(value: Any) -> Any:
     return [value.real, value.imag] if isinstance(value, complex) else value
 
 
-def as_wav(results: Sequence[Result]) -> bytes:
-    """Return the one output that is sound, end to end; raise `UsageError` where none or several are."""
+def as_wav(results: Sequence[Result], rate_hz: int | None) -> bytes:
+    """Return the one output, end to end, as sound; raise `UsageError` where none or several come out, or no sound."""
     names = output_names(results)
     if len(names) != 1:
-        raise UsageError("CAD9121", "not one output, as a wav needs", expected="1 output", got=one_of(names))
+        raise UsageError("CAD9121", "a wav holds one output", expected="1 output", got=one_of(names))
     (name,) = names
     arrays = [array for result in results for array in result.outputs.get(name, ())]
-    samples, duration_s = sum(array.size for array in arrays), sum(result.duration_s for result in results)
-    rate_hz = Fraction(samples) / duration_s if duration_s else Fraction(0)
-    if rate_hz.denominator != 1 or rate_hz < 1000 or any(array.size != max(array.shape, default=0) for array in arrays):
+    if not all(is_sound(array) for array in arrays):
+        got = ", ".join(dict.fromkeys(f"{array.dtype} {list(array.shape)}" for array in arrays))
+        hint = "write an .npz or a .json file"
         raise UsageError(
-            "CAD9122",
-            f"output `{name}` is not sound",
-            expected="one channel, with a whole number of samples a second",
-            got=f"{samples} values in {float(duration_s):g} s",
-            hint="write an .npz or a .json file",
+            "CAD9122", f"output `{name}` is no sound", expected="floats in one channel", got=got, hint=hint
+        )
+    if rate_hz is None:
+        hint = "give it, such as `--rate 24000`"
+        raise UsageError(
+            "CAD9123",
+            "the plan does not tell the sample rate of its output",
+            expected="one clock of 8 kHz or more",
+            hint=hint,
         )
     floats = np.concatenate([array.ravel() for array in arrays]).astype(np.float64)
     pcm = np.clip(np.rint(np.nan_to_num(floats) * FULL_SCALE), -FULL_SCALE, FULL_SCALE - 1).astype("<i2")
-    return _wav_file(pcm, int(rate_hz))
+    return _wav_file(pcm, rate_hz)
+
+
+def is_sound(array: Array) -> bool:
+    """Return whether an array is a row of floats, whatever dims of one stand around it."""
+    return array.dtype.kind == "f" and array.size != 1 and array.size == max(array.shape, default=1)
+
+
+def sound_rate(program: Program) -> int | None:
+    """Return the rate of the plan's one clock that is fast enough to count samples, or None."""
+    rates = {clock.rate_hz for clock in program.clocks if clock.rate_hz >= SLOWEST_SOUND_HZ}
+    (rate_hz,) = rates if len(rates) == 1 else (Fraction(0),)
+    return int(rate_hz) if rate_hz and rate_hz.denominator == 1 else None
 
 
 def _wav_file(pcm: Array, rate_hz: int) -> bytes:
@@ -116,12 +132,23 @@ def _wav_file(pcm: Array, rate_hz: int) -> bytes:
     return buffer.getvalue()
 
 
-WRITERS: dict[str, Callable[[Sequence[Result]], bytes]] = {".npz": as_npz, ".json": as_json, ".wav": as_wav}
+SUFFIXES = (".npz", ".json", ".wav")
 
 
-def writer_for(path: str) -> Callable[[Sequence[Result]], bytes]:
-    """Return what turns results into the bytes of such a file; raise `UsageError` for another kind of file."""
+def kind_of(path: str) -> str:
+    """Return the suffix that says how results are written; raise `UsageError` for another one."""
     suffix = Path(path).suffix.lower()
-    if suffix not in WRITERS:
-        raise UsageError("CAD9107", "unknown kind of file", expected=one_of(tuple(WRITERS)), got=f"`{suffix}`", at=path)
-    return WRITERS[suffix]
+    if suffix not in SUFFIXES:
+        raise UsageError("CAD9107", "unknown kind of file", expected=one_of(SUFFIXES), got=f"`{suffix}`", at=path)
+    return suffix
+
+
+def encode(results: Sequence[Result], kind: str, rate_hz: int | None) -> bytes:
+    """Return the bytes of a file of one kind; `rate_hz` is for sound."""
+    match kind:
+        case ".npz":
+            return as_npz(results)
+        case ".json":
+            return as_json(results)
+        case _:
+            return as_wav(results, rate_hz)

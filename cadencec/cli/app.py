@@ -1,0 +1,164 @@
+"""The verbs. Each imports what it needs when it runs, so that `cadencec --help` answers at once."""
+
+from typing import Any
+
+import click
+
+from cadencec import __version__
+from cadencec.cli import streams
+from cadencec.cli.options import PROGRAM, App, examples, json_option, set_option
+
+TARGETS = click.Choice(["cpu"])
+
+
+@click.group(
+    cls=App,
+    epilog=examples(
+        "cadencec compile specs/silero_vad.yaml",
+        "cadencec run silero-vad.cpu.plan --input speech.wav -o out.npz",
+    ),
+)
+@click.version_option(__version__, prog_name=PROGRAM)
+def app() -> None:
+    """Compile the streaming tail of a speech model ahead of time, and replay it bit for bit."""
+
+
+@app.command(
+    "compile",
+    epilog=examples(
+        "cadencec compile specs/silero_vad.yaml",
+        "cadencec compile model.yaml -o out/model.cpu.plan --embed-weights --set P=300",
+    ),
+)
+@click.argument("spec")
+@click.option("-o", "--output", metavar="PLAN", help="Where the plan goes; NAME.TARGET.plan in this folder by default.")
+@click.option("--target", type=TARGETS, default="cpu", show_default=True, help="What the plan runs on.")
+@click.option("--embed-weights", is_flag=True, help="Put the weights into the plan instead of a file beside it.")
+@click.option("--dump-tape", is_flag=True, help="List the ops of every tape, before the summary.")
+@click.option("--without", multiple=True, metavar="PASS", help="Leave out an optimisation. Repeatable.")
+@set_option
+@json_option
+def compile_verb(as_json: bool, dump_tape: bool, **given: Any) -> None:
+    """Trace a model at every shape that its clock spec can reach, and write the plan."""
+    from cadencec.compile import Request, compile_file, render, to_json
+
+    with streams.progress() as progress:
+        report = compile_file(Request(**given), progress)
+    if as_json:
+        streams.put_json("cadencec.compile/1", to_json(report, tapes=dump_tape))
+    else:
+        streams.put(render(report, tapes=dump_tape))
+
+
+@app.command("explain", epilog=examples("cadencec explain specs/silero_vad.yaml", "cadencec explain model.yaml --json"))
+@click.argument("spec")
+@set_option
+@json_option
+def explain_verb(spec: str, overrides: dict[str, str], as_json: bool) -> None:
+    """Show clocks, regions, reachable shapes and memory demand of a clock spec; no model is run."""
+    from cadencec.explain import explain, render, to_json
+    from cadencec.spec import load_spec
+
+    found = explain(load_spec(spec, overrides))
+    if as_json:
+        streams.put_json("cadencec.explain/1", to_json(found))
+    else:
+        streams.put(render(found))
+
+
+@app.command("inspect", epilog=examples("cadencec inspect model.cpu.plan", "cadencec inspect model.cpu.plan --json"))
+@click.argument("plan")
+@json_option
+def inspect_verb(plan: str, as_json: bool) -> None:
+    """Show what a plan holds; needs neither torch nor a device."""
+    from cadencec.inspect import inspect, render, to_json
+
+    found = inspect(plan)
+    if as_json:
+        streams.put_json("cadencec.inspect/1", to_json(found))
+    else:
+        streams.put(render(found))
+
+
+@app.command("check", epilog=examples("cadencec check model.cpu.plan", "cadencec check model.cpu.plan --full --json"))
+@click.argument("plan")
+@click.option("--weights", metavar="FILE", help="The weights file; the one beside the plan by default.")
+@click.option("--full", is_flag=True, help="Read all weights and compare their digests.")
+@json_option
+def check_verb(plan: str, weights: str | None, full: bool, as_json: bool) -> int:
+    """Tell whether a plan would load here, with every reason: ok, suboptimal or incompatible (exit code 3)."""
+    from cadencec.check import check, render, to_json
+
+    found = check(plan, weights=weights, full=full)
+    if as_json:
+        streams.put_json("cadencec.check/1", to_json(found))
+    else:
+        streams.put(render(found))
+    return found.exit_code
+
+
+@app.command(
+    "verify",
+    epilog=examples(
+        "cadencec verify model.cpu.plan --spec model.yaml",
+        "cadencec verify model.cpu.plan --spec model.yaml --events 500",
+    ),
+)
+@click.argument("plan")
+@click.option("--spec", required=True, metavar="SPEC", help="The clock spec that the plan was compiled from.")
+@click.option("--weights", metavar="FILE", help="The weights file; the one beside the plan by default.")
+@click.option("--events", type=click.IntRange(min=1), default=200, show_default=True, help="Length of the random walk.")
+@click.option("--seed", type=int, default=0, show_default=True, help="Seed of the random walk and its inputs.")
+@set_option
+@json_option
+def verify_verb(as_json: bool, **given: Any) -> int:
+    """Replay a plan against the stock model, bit for bit, over random walks of its timeline."""
+    from cadencec.verify import render, to_json, verify_file
+
+    with streams.progress() as progress:
+        found = verify_file(progress=progress, **given)
+    if as_json:
+        streams.put_json("cadencec.verify/1", to_json(found))
+    else:
+        streams.put(render(found))
+    return found.exit_code
+
+
+@app.command(
+    "run",
+    epilog=examples(
+        "cadencec run silero-vad.cpu.plan --input speech.wav -o speech.json",
+        "cadencec run model.cpu.plan --input feed.npz -o out.npz --seed 7",
+    ),
+)
+@click.argument("plan")
+@click.option(
+    "--input", "source", required=True, metavar="FILE", help="A .wav recording, or an .npz of arrays by input name."
+)
+@click.option("-o", "--output", "target", required=True, metavar="FILE", help="An .npz, .json or .wav file.")
+@click.option("--weights", metavar="FILE", help="The weights file; the one beside the plan by default.")
+@click.option("--event", metavar="EVENT", help="The event that takes the recording, where there are several.")
+@click.option("--tail", type=click.Choice(["pad", "drop", "refuse"]), default="pad", show_default=True,
+              help="What becomes of samples that do not fill the last chunk.")  # fmt: skip
+@click.option("--seed", type=int, default=0, show_default=True, help="Seed of the session's random draws.")
+@json_option
+def run_verb(as_json: bool, **given: Any) -> None:
+    """Drive a session of a plan from a file, and write what comes out."""
+    from cadencec.run import Request, render, run_file, to_json
+
+    with streams.progress() as progress:
+        summary = run_file(Request(**given), progress)
+    for note in summary.notes:
+        streams.say(f"note: {note}")
+    if as_json:
+        streams.put_json("cadencec.run-summary/1", to_json(summary))
+    else:
+        streams.put(render(summary))
+
+
+@app.command("schema", epilog=examples("cadencec schema > clock-spec.schema.json"))
+def schema_verb() -> None:
+    """Print the JSON Schema of clock specs, for editors."""
+    from cadencec.spec import json_schema
+
+    streams.put_object(json_schema())

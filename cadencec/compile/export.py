@@ -1,0 +1,69 @@
+"""Weights out of a plan and into a safetensors file beside it.
+
+    plan with embedded weights  ->  plan that names them, and  NAME.0123456789ab.safetensors
+
+The file's name holds the digest of what is in it, so a file never changes under a plan that names it: compiling anew,
+twice at once, or being killed between the two files leaves every plan with the weights that it was made with.
+"""
+
+import hashlib
+from dataclasses import dataclass, replace
+
+import torch
+from safetensors.torch import save
+from torch import Tensor
+
+from cadence_runtime.format.plan import Plan, Weight
+
+COMPLEX = ("complex32", "complex64", "complex128")
+"""What a safetensors file cannot hold; such a weight stays in the plan."""
+
+
+@dataclass(frozen=True, slots=True)
+class Exported:
+    """A plan without the bytes of its weights, and the file that holds them."""
+
+    plan: Plan
+    file_name: str
+    data: bytes
+
+
+def export_weights(plan: Plan, stem: str) -> Exported | None:
+    """Return the plan with its embedded weights in a file `STEM.DIGEST.safetensors`.
+
+    None for a plan that embeds none, or that names the weights file of a release: it cannot name a second one.
+    """
+    if plan.weights_file is not None:
+        return None
+    tensors = {
+        w.name: as_tensor(w, plan.blobs[w.blob]) for w in plan.weights if w.blob is not None and w.dtype not in COMPLEX
+    }
+    if not tensors:
+        return None
+    data = save(tensors)
+    file_name = f"{stem}.{hashlib.sha256(data).hexdigest()[:12]}.safetensors"
+    weights = tuple(replace(weight, blob=None) if weight.name in tensors else weight for weight in plan.weights)
+    return Exported(without_unused_blobs(replace(plan, weights=weights, weights_file=file_name)), file_name, data)
+
+
+def as_tensor(weight: Weight, data: bytes) -> Tensor:
+    """Return a weight's bytes as the tensor that they are."""
+    dtype: torch.dtype = getattr(torch, weight.dtype)
+    if not data:
+        return torch.empty(weight.sizes, dtype=dtype)
+    return torch.frombuffer(bytearray(data), dtype=torch.uint8).view(dtype).reshape(weight.sizes)
+
+
+def without_unused_blobs(plan: Plan) -> Plan:
+    """Return the plan without blobs that nothing names, the others in their order."""
+    named = {weight.blob for weight in plan.weights} | {constant.blob for constant in plan.constants}
+    kept = [index for index in range(len(plan.blobs)) if index in named]
+    places = {old: new for new, old in enumerate(kept)}
+    return replace(
+        plan,
+        blobs=tuple(plan.blobs[index] for index in kept),
+        weights=tuple(
+            replace(weight, blob=None if weight.blob is None else places[weight.blob]) for weight in plan.weights
+        ),
+        constants=tuple(replace(constant, blob=places[constant.blob]) for constant in plan.constants),
+    )

@@ -1,0 +1,116 @@
+"""From a spec file to a plan file: what `compile` does around the compiler proper, which touches no file.
+
+    load the spec -> compile -> weights into a file of their own -> write the weights, then the plan
+
+Each file is written whole or not at all. The weights come first: a plan never names a file that is not there.
+"""
+
+import time
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import zstandard
+
+from cadence_runtime.errors import UsageError
+from cadence_runtime.format.plan import Target
+from cadence_runtime.format.replace import replace_file
+from cadence_runtime.format.writer import write_plan
+from cadencec.compile.export import export_weights
+from cadencec.passes.pipeline import ALL, PASSES
+from cadencec.plan.compile import CompiledPlan, Progress, compile_spec
+from cadencec.spec import load_spec
+
+SUFFIX = ".plan"
+ZSTD_LEVEL = 12
+
+
+@dataclass(frozen=True, slots=True)
+class Request:
+    """What to compile. `output` is the plan's file, or None for `NAME.TARGET.plan` here; `without` are passes that are
+    left out; `overrides` are those of `--set`."""
+
+    spec: str
+    output: str | None = None
+    target: Target = "cpu"
+    embed_weights: bool = False
+    without: tuple[str, ...] = ()
+    overrides: Mapping[str, str] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class Report:
+    """What was compiled and written. `weights_file` is None where the plan holds its weights or names a release's;
+    sizes are of files; `phases_s` are seconds by phase, in order."""
+
+    compiled: CompiledPlan
+    plan_file: Path
+    plan_bytes: int
+    weights_file: Path | None
+    weights_bytes: int
+    phases_s: Mapping[str, float]
+
+
+class Clock:
+    """Passes progress on and adds up how long each phase took."""
+
+    def __init__(self, progress: Progress) -> None:
+        self.progress = progress
+        self.phases_s: dict[str, float] = {}
+        self._phase, self._since = "", time.perf_counter()
+
+    def __call__(self, phase: str, done: int, total: int) -> None:
+        """Tell how far a phase has come."""
+        if phase != self._phase:
+            self.stop()
+            self._phase = phase
+        self.progress(phase, done, total)
+
+    def stop(self) -> None:
+        """End the phase that runs."""
+        now = time.perf_counter()
+        if self._phase:
+            self.phases_s[self._phase] = self.phases_s.get(self._phase, 0.0) + now - self._since
+        self._phase, self._since = "", now
+
+
+def compile_file(request: Request, progress: Progress) -> Report:
+    """Compile a spec file and write the plan, and the weights beside it.
+
+    Raises `UsageError` for passes that do not exist, and whatever loading, compiling and writing raise.
+    """
+    switches = switches_of(request.without)
+    clock = Clock(progress)
+    clock("load", 0, 1)
+    spec = load_spec(request.spec, request.overrides)
+    plan_file = Path(request.output or f"{spec.model.name}.{request.target}{SUFFIX}")
+    compiled = compile_spec(
+        spec, target=request.target, switches=switches, embed_weights=request.embed_weights, progress=clock
+    )
+    clock("write", 0, 1)
+    exported = None if request.embed_weights else export_weights(compiled.plan, stem(plan_file, request.target))
+    if exported is not None:
+        replace_file(plan_file.parent / exported.file_name, [exported.data])
+    plan_bytes = write_plan(plan_file, exported.plan if exported else compiled.plan, compress=compress)
+    clock.stop()
+    weights_file = plan_file.parent / exported.file_name if exported else None
+    return Report(compiled, plan_file, plan_bytes, weights_file, len(exported.data) if exported else 0, clock.phases_s)
+
+
+def compress(data: bytes) -> bytes:
+    """Return the bytes as one zstd frame; one thread, so that the same bytes give the same frame."""
+    return zstandard.ZstdCompressor(level=ZSTD_LEVEL).compress(data)
+
+
+def switches_of(without: tuple[str, ...]) -> frozenset[str]:
+    """Return the passes that run when some are left out."""
+    unknown = [name for name in without if name not in PASSES]
+    if unknown:
+        known = ", ".join(f"`{name}`" for name in PASSES)
+        raise UsageError("CAD9006", "there is no such pass", expected=f"one of {known}", got=f"`{unknown[0]}`")
+    return ALL - set(without)
+
+
+def stem(plan_file: Path, target: str) -> str:
+    """Return the name of a plan's file without its endings."""
+    return plan_file.name.removesuffix(SUFFIX).removesuffix(f".{target}")

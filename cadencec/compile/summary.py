@@ -1,0 +1,117 @@
+"""What `compile` says at its end: keys, captures, ops, sizes, coverage, fidelity and times."""
+
+from collections.abc import Mapping
+from typing import Any
+
+from cadence_runtime.format.plan import Fidelity, Plan, Section
+from cadencec.compile.job import Report
+from cadencec.trace.listing import format_tape
+
+
+def render(report: Report, *, tapes: bool = False) -> str:
+    """Return the report as text; with `tapes`, the ops of every tape come first."""
+    plan = report.compiled.plan
+    rows = {
+        "model": f"{plan.provenance.model} ({plan.provenance.entry})",
+        "timeline": f"{counted(len(plan.nodes), 'state')}, {counted(len(plan.transitions), 'transition')}",
+        "coverage": f"{len(plan.captures)} of {len(keys(plan))} reachable keys captured",
+        "tapes": f"{len(plan.tapes)}, with {ops(report)['replayed']} ops of {ops(report)['recorded']} recorded",
+        "arena": arena_line(plan),
+        "scratch": scratch_line(plan),
+        "fidelity": fidelity_line(plan.fidelity),
+        "time": time_line(report.phases_s),
+    }
+    listings = [format_tape(tape) for tape in plan.tapes] if tapes else []
+    return "\n".join([*listings, files_line(report), *(f"  {name:<9} {text}" for name, text in rows.items())])
+
+
+def to_json(report: Report, *, tapes: bool = False) -> dict[str, Any]:
+    """Return the report as an object; sizes are in bytes, times in seconds."""
+    plan = report.compiled.plan
+    listings = {"listing": [format_tape(tape) for tape in plan.tapes]} if tapes else {}
+    return {
+        "plan": {"file": str(report.plan_file), "bytes": report.plan_bytes},
+        "weights": {"file": str(report.weights_file), "bytes": report.weights_bytes} if report.weights_file else None,
+        "model": plan.provenance.model,
+        "target": plan.target,
+        "states": len(plan.nodes),
+        "transitions": len(plan.transitions),
+        "keys": len(keys(plan)),
+        "captures": len(plan.captures),
+        "tapes": len(plan.tapes),
+        "ops": ops(report),
+        "arena": {section.name: section.size_bytes for section in plan.sections},
+        "scratch_lower_bound": scratch(plan).lower_bound,
+        "unplanned_bytes": max(report.compiled.unplanned_bytes, default=0),
+        "fidelity": {name: getattr(plan.fidelity, name) for name in type(plan.fidelity).__slots__},
+        "warnings": list(report.compiled.warnings),
+        "seconds": {phase: round(seconds, 3) for phase, seconds in report.phases_s.items()},
+    } | listings
+
+
+def keys(plan: Plan) -> set[object]:
+    """Return the shape keys that the timeline reaches: those of the captures that its transitions and start run."""
+    reached = {index for transition in plan.transitions for index in transition.captures} | {plan.init}
+    return {plan.captures[index].key for index in reached}
+
+
+def ops(report: Report) -> dict[str, int]:
+    """Return the number of ops over all tapes, as recorded and as replayed."""
+    return {
+        "recorded": sum(len(tape.ops) for tape in report.compiled.recorded),
+        "replayed": sum(len(tape.ops) for tape in report.compiled.plan.tapes),
+    }
+
+
+def files_line(report: Report) -> str:
+    """Return the files that were written, and their sizes."""
+    line = f"{report.plan_file}: {size(report.plan_bytes)}"
+    return f"{line}, and {report.weights_file}: {size(report.weights_bytes)}" if report.weights_file else line
+
+
+def arena_line(plan: Plan) -> str:
+    """Return the sizes of the arena's sections."""
+    total = sum(section.size_bytes for section in plan.sections)
+    parts = ", ".join(f"{section.name} {size(section.size_bytes)}" for section in plan.sections if section.size_bytes)
+    return f"{size(total)}: {parts}"
+
+
+def scratch(plan: Plan) -> Section:
+    """Return the scratch section."""
+    return next(section for section in plan.sections if section.name == "scratch")
+
+
+def scratch_line(plan: Plan) -> str:
+    """Return how well scratch is packed."""
+    section = scratch(plan)
+    over = section.size_bytes - section.lower_bound
+    return f"{size(section.size_bytes)}, " + (f"{size(over)} over its lower bound" if over else "its lower bound")
+
+
+def fidelity_line(fidelity: Fidelity) -> str:
+    """Return what was compared with the stock model."""
+    tapes, events = counted(fidelity.tapes, "tape"), counted(fidelity.walk_events, "event")
+    return (
+        f"{tapes} on {fidelity.values_per_tape} values each and a walk of {events}: "
+        f"{counted(fidelity.outputs_compared, 'output')} bit-equal to the stock model"
+    )
+
+
+def time_line(phases_s: Mapping[str, float]) -> str:
+    """Return the time of the whole and of each phase."""
+    parts = ", ".join(f"{phase} {seconds:.1f}" for phase, seconds in phases_s.items())
+    return f"{sum(phases_s.values()):.1f} s: {parts}"
+
+
+def size(count: int) -> str:
+    """Return a number of bytes for people: three digits and a unit of thousands."""
+    value, units = float(count), iter(("B", "kB", "MB", "GB"))
+    unit = next(units)
+    while value >= 999.5 and unit != "GB":
+        value, unit = value / 1000, next(units)
+    return f"{count} B" if unit == "B" else f"{value:.3g} {unit}"
+
+
+def counted(count: int, noun: str) -> str:
+    """Return a count with its noun."""
+    return f"{count} {noun}{'' if count == 1 else 's'}"
