@@ -1,1 +1,8 @@
-"""The thin runtime: loads a plan and replays it, without the compiler and without the model."""
+"""The thin runtime: load a plan, open sessions, push events. It imports neither the compiler nor any model."""
+
+from cadence_runtime.check import check
+from cadence_runtime.errors import CadenceError
+from cadence_runtime.load import load
+from cadence_runtime.session import LoadedPlan, Outputs, Session
+
+__all__ = ["CadenceError", "LoadedPlan", "Outputs", "Session", "check", "load"]

@@ -1,0 +1,115 @@
+"""Would a plan load here? All reasons at once, before anything is allocated.
+
+ok             loads and replays bit for bit
+suboptimal     loads and replays bit for bit, but not as well as it could
+incompatible   does not load; every reason is listed
+"""
+
+import os
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from typing import Literal as OneOf
+
+import zstandard
+
+from cadence_runtime.errors import CadenceError, ErrorList, IncompatibleError
+from cadence_runtime.format.plan import Plan
+from cadence_runtime.format.reader import read_plan
+from cadence_runtime.weights import WeightsFile, find_weights, weight_faults
+
+
+@dataclass(frozen=True, slots=True)
+class CheckReport:
+    """`reasons` are what makes a plan incompatible, `remarks` what makes it suboptimal."""
+
+    plan: Plan | None
+    reasons: tuple[CadenceError, ...]
+    remarks: tuple[str, ...] = ()
+
+    @property
+    def verdict(self) -> OneOf["ok", "suboptimal", "incompatible"]:
+        """The answer in one word."""
+        if self.reasons:
+            return "incompatible"
+        return "suboptimal" if self.remarks else "ok"
+
+
+def decompress(data: bytes, size: int) -> bytes:
+    """Decode one zstd frame into exactly `size` bytes; raises ValueError when it holds anything else."""
+    try:
+        content = zstandard.ZstdDecompressor().decompress(data, max_output_size=size)
+    except zstandard.ZstdError as error:
+        raise ValueError(str(error)) from None
+    if len(content) != size:
+        raise ValueError(f"{len(content)} bytes")
+    return content
+
+
+def open_plan(path: str | os.PathLike[str]) -> Plan:
+    """Read and validate a plan file."""
+    return read_plan(path, decompress=decompress)
+
+
+def check(
+    path: str | os.PathLike[str],
+    *,
+    weights: str | None = None,
+    target: str | None = None,
+    full: bool = False,
+) -> CheckReport:
+    """Read a plan and compare it with this machine. `full` reads every byte of the weights file."""
+    try:
+        plan = open_plan(path)
+    except ErrorList as errors:
+        return CheckReport(None, errors.errors)
+    except CadenceError as error:
+        return CheckReport(None, (error,))
+    reasons = [*target_reasons(plan, target), *weights_reasons(plan, os.fspath(path), weights, full)]
+    return CheckReport(plan, tuple(reasons))
+
+
+def target_reasons(plan: Plan, target: str | None) -> Iterator[CadenceError]:
+    """Yield why the machine, as it is now, does not run the plan's target."""
+    if target is not None and target != plan.target:
+        yield IncompatibleError(
+            "CAD6001",
+            "the plan is for another target",
+            expected=f"`{target}`",
+            got=f"`{plan.target}`",
+            hint="compile the spec for this target",
+        )
+    elif plan.target == "cpu":
+        from cadence_runtime.cpu.environment import environment
+        from cadence_runtime.cpu.numerics import applied
+
+        with applied(plan.provenance.numerics):
+            yield from environment_reasons(dict(plan.provenance.environment), dict(environment()))
+
+
+def environment_reasons(wanted: Mapping[str, str], here: Mapping[str, str]) -> Iterator[IncompatibleError]:
+    """Yield one reason for each difference of environments: CPU kernels, and so bits, depend on all of it."""
+    for name in sorted(set(wanted) | set(here)):
+        if wanted.get(name) != here.get(name):
+            yield IncompatibleError(
+                "CAD6002",
+                f"`{name}` differs from where the plan was compiled",
+                expected=wanted.get(name, "not set"),
+                got=here.get(name, "not set"),
+                hint="compile the plan on a machine like this one: another environment gives other bits",
+            )
+
+
+def weights_reasons(plan: Plan, path: str, given: str | None, full: bool) -> Iterator[CadenceError]:
+    """Yield what is wrong with the weights file; with `full`, look at every byte of it."""
+    found = find_weights(plan, path, given)
+    if found is None:
+        return
+    try:
+        file = WeightsFile(found)
+    except IncompatibleError as error:
+        yield error
+        return
+    try:
+        yield from weight_faults(plan, file, digests=full)
+    finally:
+        file.close()
