@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from cadence_runtime.format.plan import Plan, TensorForm
+from cadence_runtime.format.tape import Literal
 from cadence_runtime.host.program import Event, Stage, Step
 from cadence_runtime.host.step import push
 
@@ -24,11 +25,13 @@ class Feed:
 
 @dataclass(frozen=True, slots=True)
 class Call:
-    """One run of a capture: what to write first and which outputs to take, as (position, name)."""
+    """One run of a capture: what to write first and which outputs to take, as (position, name). `literals` are the
+    outputs that are no tensors, by name."""
 
     capture: int
     feeds: tuple[Feed, ...]
     outputs: tuple[tuple[int, str], ...]
+    literals: tuple[tuple[str, bool | int | None], ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -99,13 +102,22 @@ class ScriptBook:
             for position, form in enumerate(capture.key.inputs)
             if isinstance(form, TensorForm)
         )
-        outputs = tuple((position, name) for position, name in enumerate(stage.outputs))
-        return Call(index, feeds, outputs)
+        forms = list(zip(stage.outputs, capture.outputs, strict=True))
+        outputs = tuple((i, name) for i, (name, form) in enumerate(forms) if isinstance(form, TensorForm))
+        literals = tuple((name, literal_value(form)) for name, form in forms if not isinstance(form, TensorForm))
+        return Call(index, feeds, outputs, literals)
 
     def _feed(self, position: int, name: str, form: TensorForm) -> Feed:
         queue = self._queues.get(name)
         axis = queue.axis if queue else 0
         return Feed(position, name, queue is not None, axis, form.sizes[axis] if queue else 0)
+
+
+def literal_value(literal: Literal) -> bool | int | None:
+    """Return an output or a state leaf that is no tensor."""
+    if literal.kind == "bool":
+        return literal.text == "true"
+    return int(literal.text) if literal.kind == "int" else None
 
 
 def _emitted(event: Event, stages: Mapping[str, Stage]) -> tuple[str, ...]:

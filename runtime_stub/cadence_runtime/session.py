@@ -18,7 +18,7 @@ from cadence_runtime.format.plan import Plan, TensorForm
 from cadence_runtime.host.program import Event, EventInput, Program, Queue
 from cadence_runtime.host.step import enabled
 from cadence_runtime.player import Array, GeneratorState, Player, Slab
-from cadence_runtime.script import Call, EventScript, Script, ScriptBook
+from cadence_runtime.script import Call, EventScript, Script, ScriptBook, literal_value
 
 
 @dataclass(frozen=True, slots=True)
@@ -206,11 +206,11 @@ class Session:
     ) -> None:
         self.close()
 
-    def _leaf(self, index: int, form_index: int) -> Array | int | None:
+    def _leaf(self, index: int, form_index: int) -> Array | bool | int | None:
         form = self._plan.forms[form_index]
         if isinstance(form, TensorForm):
             return self._player.leaf(index, form)
-        return int(form.text) if form.kind == "int" else None
+        return literal_value(form)
 
     def _check_usable(self) -> None:
         self._loaded._check_open()
@@ -309,6 +309,7 @@ class Session:
             output = self._player.output(call.capture, position)
             keep = borrow or name not in emits
             values[name] = output if keep else self._player.copy(output)
+        values.update(call.literals)
 
     def _queue(self, name: str) -> Queue:
         return next(queue for queue in self._plan.program.queues if queue.name == name)

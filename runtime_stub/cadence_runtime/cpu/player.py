@@ -2,6 +2,7 @@
 
 import threading
 from collections.abc import Callable, Mapping
+from dataclasses import replace
 
 import numpy as np
 import torch
@@ -181,7 +182,16 @@ class CpuPlayer:
 
 def _stores(bindings: tuple[Binding, ...], targets: list[Tensor | None]) -> list[tuple[Tensor, View]]:
     pairs = zip(bindings, targets, strict=True)
-    return [(t, b.value) for b, t in pairs if t is not None and isinstance(b.value, View)]
+    return [_once(t, b.value) for b, t in pairs if t is not None and isinstance(b.value, View)]
+
+
+def _once(target: Tensor, view: View) -> tuple[Tensor, View]:
+    """Return target and view with one element of each dim along which the target repeats itself (an expanded state)."""
+    repeats = [stride == 0 and size > 1 for size, stride in zip(target.shape, target.stride(), strict=True)]
+    for dim, is_repeat in enumerate(repeats):
+        target = target.narrow(dim, 0, 1) if is_repeat else target
+    sizes = tuple(1 if is_repeat else size for size, is_repeat in zip(view.sizes, repeats, strict=True))
+    return target, replace(view, sizes=sizes)
 
 
 def _staged(builder: GraphBuilder, storages: tuple[Storage, ...], view: View) -> object:
