@@ -138,9 +138,12 @@ def _explore(spec: Spec, traced: _Built, stock: _Built, kept: "_Kept", limit: in
 def _walk(kept: "_Kept", found: Exploration, fresh: _Built, events: int, progress: Progress) -> Walked:
     progress("walk", 0, events)
     tapes = Tapes(found, tuple(kept.tapes), kept.constants.__getitem__, kept.weights)
-    walked = walk(tapes, fresh.jobs, kept.device, events=events, seed=WALK_SEED, note=kept.outputs.note)
     scratch = kept.weights.history.overwritten
-    check_same_weights(kept.weights, fresh.weights, "a session changed the model itself", scratch)
+    try:
+        walked = walk(tapes, fresh.jobs, kept.device, events=events, seed=WALK_SEED, note=kept.outputs.note)
+    finally:
+        # A model that a session changes explains any difference, and by name.
+        check_same_weights(kept.weights, fresh.weights, "a session changed the model itself", scratch)
     progress("walk", events, events)
     return walked
 

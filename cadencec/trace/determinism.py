@@ -34,10 +34,10 @@ def check_deterministic(recording: Recording, weights: Weights, execution: Execu
     """Run the stock model a second time. Raises TraceError CAD3801 that names the op, its line and the lever."""
     run = execution.again()
     torch.manual_seed(execution.seed)
-    outcome = run()
+    outputs, state = run()
     expected = [*execution.outputs, *execution.state.values()]
     names = [binding.name for binding in (*recording.tape.outputs, *recording.tape.state_out)]
-    again = [*outcome.outputs, *(outcome.seen.get(path) for path in execution.state)]
+    again = [*outputs, *state.values()]
     for name, left, right in zip(names, expected, again, strict=True):
         found = difference(right, left)
         if found is not None:

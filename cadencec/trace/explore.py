@@ -79,7 +79,7 @@ class _Search:
     keys: dict[Key, int] = field(default_factory=dict)
     nodes: dict[Node, int] = field(default_factory=dict)
     structures: list[object] = field(default_factory=list)
-    reads: dict[str, tuple[int, ...]] = field(default_factory=dict)
+    reads: dict[tuple[str, int | None], tuple[int, ...]] = field(default_factory=dict)
     seen_forms: dict[tuple[Configuration, int], set[int]] = field(default_factory=dict)
     transitions: list[Transition] = field(default_factory=list)
     waiting: deque[tuple[int, Node, Tracks]] = field(default_factory=deque)
@@ -148,9 +148,9 @@ class _Search:
         return any(event.reset for event in self.program.events if event.name == step.event)
 
     def _key(self, run: StageRun, forms: Sequence[int], passed: Mapping[str, Form]) -> Key:
-        reads = self.reads.get(run.stage)
+        reads = self.reads.get((run.stage, run.index))
         if reads is None:
-            reads = self.reads[run.stage] = self.runner.job(run, self.runner.traced).reads
+            reads = self.reads[run.stage, run.index] = self.runner.job(run, self.runner.traced).reads
         args = run.args if run.index is None else (*run.args, run.index)
         state = tuple((leaf, forms[leaf]) for leaf in reads)
         return Key(run.stage, args, self.runner.input_forms(run, passed), state)

@@ -8,6 +8,7 @@ from torch import Tensor
 from cadence_runtime.errors import TraceError
 from cadence_runtime.format.tape import Binding, Literal, Op, Operand, Storage, Tape, View
 from cadencec.trace.operands import DTYPES, decode_literal, resolve, views_of
+from cadencec.trace.state import copy_bytes
 
 Value = Tensor | bool | int | float | str | None
 
@@ -176,7 +177,7 @@ def _fill(memory: Memory, binding: Binding, value: Value) -> None:
             got=_described(value),
         )
     if isinstance(value, Tensor) and isinstance(binding.value, View):
-        memory.view(binding.value).copy_(value)
+        copy_bytes(memory.view(binding.value), value)
 
 
 def _described(value: object) -> str:

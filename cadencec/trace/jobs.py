@@ -4,15 +4,13 @@ A model with one `step` takes and returns its whole nest. A stage of a model wit
 reads as a dict by path, and returns those that it changed; of an indexed region it gets and returns one row.
 """
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
-
-from torch import Tensor
 
 from cadence_runtime.errors import TraceError
 from cadence_runtime.format.plan import INIT, RESET
 from cadence_runtime.host.program import Program, Stage, StageRun
-from cadencec.trace.leaves import Leaves
+from cadencec.trace.leaves import Leaves, row_of
 from cadencec.trace.model import Model, StageCall
 from cadencec.trace.state import Sample, Value, flatten, skeleton
 
@@ -61,34 +59,37 @@ class Jobs:
             return Job(RESET, (), again.writes, (), again.run)
 
         def run(sample: Sample, inputs: Sequence[Value]) -> Outcome:
-            return self._nest(self.model.reset(sample.nest(self.leaves.paths)), (), RESET)
+            return self._nest(self.model.reset(sample.nest(self.leaves.wholes(sample.values, self._all))), (), RESET)
 
         return Job(RESET, self._all, self._all, (), run)
 
-    def stage(self, stage: Stage, run: StageRun | None = None) -> Job:
-        """One run of a stage; without `run`, only what it reads and writes is of use."""
+    def stage(self, stage: Stage, run: StageRun) -> Job:
+        """One run of a stage."""
         call = self.model.stage(stage)
-        args = dict(zip(stage.args, run.args, strict=True)) if run else {}
-        if run is not None and stage.repeat and run.index is not None:
+        args = dict(zip(stage.args, run.args, strict=True))
+        if stage.repeat and run.index is not None:
             args[stage.repeat[0]] = run.index
         if not self.model.has_stages:
             return Job(stage.name, self._all, self._all, stage.outputs, self._step(call, args))
-        reads, writes = self._leaves_of(stage.reads), self._leaves_of(stage.writes)
-        index = run.index if run else None
-        return Job(stage.name, reads, writes, stage.outputs, self._part(call, args, reads, writes, index))
+        reads, writes = (self._leaves_of(stage, regions, run.index) for regions in (stage.reads, stage.writes))
+        return Job(stage.name, reads, writes, stage.outputs, self._part(call, args, reads, writes))
 
     @property
     def _all(self) -> tuple[int, ...]:
         return tuple(range(len(self.leaves.declared)))
 
-    def _leaves_of(self, regions: Sequence[str]) -> tuple[int, ...]:
-        """Return the leaves of regions, and all counters: a stage may look at those that stand in the state."""
-        found = enumerate(self.leaves.declared)
-        return tuple(i for i, leaf in found if leaf.counter or leaf.owner in regions)
+    def _leaves_of(self, stage: Stage, regions: Sequence[str], index: int | None) -> tuple[int, ...]:
+        """Return the leaves of regions, only one row of those that the stage takes so; and all counters, since a stage
+        may look at those that stand in the state."""
+        return tuple(
+            i
+            for i, leaf in enumerate(self.leaves.declared)
+            if leaf.counter or (leaf.owner in regions and (leaf.owner not in stage.indexed or leaf.row == index))
+        )
 
     def _step(self, call: StageCall, args: Mapping[str, int]) -> Run:
         def run(sample: Sample, inputs: Sequence[Value]) -> Outcome:
-            state, outputs = call(sample.nest(self.leaves.paths), args, inputs)
+            state, outputs = call(sample.nest(self.leaves.wholes(sample.values, self._all)), args, inputs)
             return self._nest(state, flatten_outputs(outputs, call.stage), call.stage.name)
 
         return run
@@ -97,43 +98,26 @@ class Jobs:
         seen = flatten(state, f"the state after `{name}`")
         return Outcome(outputs, skeleton(state), self.leaves.read(seen, name), seen)
 
-    def _part(
-        self,
-        call: StageCall,
-        args: Mapping[str, int],
-        reads: tuple[int, ...],
-        writes: tuple[int, ...],
-        index: int | None,
-    ) -> Run:
-        paths = self.leaves.paths
-        rows = {i for i in self._leaves_of(call.stage.indexed) if index is not None}
-        written = {paths[i]: i for i in writes}
+    def _part(self, call: StageCall, args: Mapping[str, int], reads: tuple[int, ...], writes: tuple[int, ...]) -> Run:
+        """Give a stage the leaves that it reads, as it knows them, and take back those that it changed."""
+        declared = self.leaves.declared
+        single = {i for i in (*reads, *writes) if declared[i].owner in call.stage.indexed}
+        known = [i for i in reads if i not in single]
+        written = {declared[i].whole for i in writes}
 
         def run(sample: Sample, inputs: Sequence[Value]) -> Outcome:
-            values = list(sample.values)
-            given = {paths[i]: _row(values[i], index) if i in rows else values[i] for i in reads}
-            state, outputs = call(given, args, inputs)
+            given = self.leaves.wholes(sample.values, known)
+            given |= {declared[i].whole: sample.values[i] for i in reads if i in single}
+            state, outputs = call(dict(given), args, inputs)
             changed = flatten_part(state, written, call.stage)
-            flat = flatten_outputs(outputs, call.stage)
-            for path, value in changed.items():
-                i = written[path]
-                values[i] = _write_row(values[i], value, index) if i in rows else value
-            return Outcome(flat, sample.template, tuple(values), dict(zip(paths, values, strict=True)))
+            values = list(sample.values)
+            for i in writes:
+                if declared[i].whole in changed:
+                    value = changed[declared[i].whole]
+                    values[i] = value if i in single else row_of(value, declared[i].row)
+            return Outcome(flatten_outputs(outputs, call.stage), sample.template, tuple(values), given | changed)
 
         return run
-
-
-def _row(value: Value, index: int | None) -> Value:
-    return value[index] if isinstance(value, Tensor) and index is not None else value
-
-
-def _write_row(whole: Value, row: Value, index: int | None) -> Value:
-    """Store a row in place, as the last thing that a run does; the leaf stays the tensor that it was."""
-    if isinstance(whole, Tensor) and isinstance(row, Tensor) and index is not None:
-        target = whole[index]
-        if row.data_ptr() != target.data_ptr() or row.stride() != target.stride():
-            target.copy_(row)
-    return whole
 
 
 def flatten_outputs(outputs: object, stage: Stage) -> tuple[Value, ...]:
@@ -143,7 +127,7 @@ def flatten_outputs(outputs: object, stage: Stage) -> tuple[Value, ...]:
     return tuple(flatten(outputs, f"the outputs of `{stage.name}`").values())
 
 
-def flatten_part(state: object, written: Mapping[str, int], stage: Stage) -> dict[str, Value]:
+def flatten_part(state: object, written: Collection[str], stage: Stage) -> dict[str, Value]:
     """Return the leaves that a stage gives back by path. Raises TraceError CAD3412 for one that it does not write."""
     if state is None:
         return {}
@@ -152,7 +136,7 @@ def flatten_part(state: object, written: Mapping[str, int], stage: Stage) -> dic
         raise TraceError(
             "CAD3412",
             f"stage `{stage.name}` returns state that it does not write",
-            expected="a dict by path with some of " + (", ".join(f"`{path}`" for path in written) or "nothing"),
+            expected="a dict by path with some of " + (", ".join(f"`{path}`" for path in sorted(written)) or "nothing"),
             got=", ".join(strange) or f"`{type(state).__name__}`",
             hint=f"declare it in the spec: `stages: {{{stage.name}: {{writes: [...]}}}}`",
         )

@@ -3,11 +3,17 @@
 Every leaf of the state belongs to one region (a tensor, or None while the region is absent) or to one counter (a Python
 int). A leaf that nothing declares would be lost between two steps; a declared one that is not there, or that has
 another shape than the timeline says, would make the timeline a lie. Both are errors, by name.
+
+Where a stage takes a region one row at a time, each row is a leaf of its own, with a slot of its own: while row 2 is
+written at its new length, row 3 still waits with its old one.
+
+    att (3, 8, t, 64), indexed by `denoise`   ->   leaves `att[0]`, `att[1]`, `att[2]`, each (8, t, 64)
 """
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
+import torch
 from torch import Tensor
 
 from cadence_runtime.errors import CadenceError, TraceError, raise_all
@@ -23,18 +29,27 @@ Where = Callable[[str], str | None]
 @dataclass(frozen=True, slots=True)
 class Declared:
     """A declared leaf: exactly one of `region` and `counter` is set; `position` is its place in a configuration's
-    lengths or counters."""
+    lengths or counters. `whole` is its path in the model's state, of which it is row `row`, or all."""
 
     path: str
+    whole: str
     region: Region | None
     counter: Counter | None
     position: int
+    row: int | None = None
 
     @property
     def owner(self) -> str:
         """The name of the region or counter."""
         found = self.region or self.counter
         return found.name if found else ""
+
+    def expected_sizes(self, length: int) -> tuple[int, ...] | None:
+        """Return the sizes at a length of the region; None while it is absent."""
+        if self.region is None or length == ABSENT:
+            return None
+        sizes = tuple(length if size is None else size for size in self.region.shape)
+        return sizes if self.row is None else sizes[1:]
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,11 +75,20 @@ class Leaves:
         Raises TraceError CAD3502 for a tensor and CAD3503 for an int that nothing declares.
         """
         raise_all(undeclared(path, state[path], after) for path in self.undeclared(state))
-        return tuple(state.get(path) for path in self.paths)
+        return tuple(row_of(state.get(leaf.whole), leaf.row) for leaf in self.declared)
+
+    def wholes(self, values: Sequence[Value], positions: Iterable[int]) -> dict[str, Value]:
+        """Return the leaves at some positions as the model knows them, by path: rows are put together."""
+        found: dict[str, list[Value]] = {}
+        for i in positions:
+            found.setdefault(self.declared[i].whole, []).append(values[i])
+        split = {leaf.whole for leaf in self.declared if leaf.row is not None}
+        return {path: joined(rows) if path in split else rows[0] for path, rows in found.items()}
 
     def undeclared(self, state: Mapping[str, Value]) -> list[str]:
         """Return the paths of tensors and ints that nothing declares."""
-        return [path for path, value in state.items() if value is not None and path not in self.paths]
+        known = {leaf.whole for leaf in self.declared}
+        return [path for path, value in state.items() if value is not None and path not in known]
 
     def check(
         self, configuration: Configuration, forms: Sequence[Form], after: str, state: Mapping[str, Value]
@@ -84,34 +108,42 @@ class Leaves:
         if leaf.counter is not None:
             return _counter_difference(leaf, configuration.counters[leaf.position], form, after, self.where)
         length = configuration.lengths[leaf.position]
-        expected = expected_sizes(leaf.region, length)
+        expected = leaf.expected_sizes(length)
         if isinstance(form, TensorForm):
             fits = expected is not None and leaf.region is not None and form.dtype == leaf.region.dtype
             if fits and form.sizes == expected:
                 return None
         elif form.kind == "none" and expected is None:
             return None
-        if leaf.path not in state and expected is not None:
+        if leaf.whole not in state and expected is not None:
             return _missing(leaf, after, state, self.where)
         return _shape_difference(leaf, expected, length, form, after, self.where)
 
 
 def declared_leaves(program: Program, where: Where = lambda name: None) -> Leaves:
     """Return the leaves that a program declares."""
-    found = [
-        Declared(path, region, None, position)
-        for position, region in enumerate(program.regions)
-        for path in region.leaves
-    ]
-    found += [Declared(c.leaf, None, c, position) for position, c in enumerate(program.counters) if c.leaf]
+    indexed = {name for stage in program.stages for name in stage.indexed}
+    found: list[Declared] = []
+    for position, region in enumerate(program.regions):
+        for path in region.leaves:
+            if region.name in indexed:
+                rows = range(region.shape[0] or 0)
+                found += [Declared(f"{path}[{row}]", path, region, None, position, row) for row in rows]
+            else:
+                found.append(Declared(path, path, region, None, position))
+    found += [Declared(c.leaf, c.leaf, None, c, position) for position, c in enumerate(program.counters) if c.leaf]
     return Leaves(tuple(found), where)
 
 
-def expected_sizes(region: Region | None, length: int) -> tuple[int, ...] | None:
-    """Return the sizes of a region's leaves at a length; None while it is absent."""
-    if region is None or length == ABSENT:
-        return None
-    return tuple(length if size is None else size for size in region.shape)
+def row_of(value: Value, row: int | None) -> Value:
+    """Return a row of a tensor, or the value itself."""
+    return value[row] if row is not None and isinstance(value, Tensor) else value
+
+
+def joined(rows: Sequence[Value]) -> Value:
+    """Return rows put together; None while they are absent."""
+    tensors = [row for row in rows if isinstance(row, Tensor)]
+    return torch.stack(tensors) if tensors else None
 
 
 def undeclared(path: str, value: Value, after: str, changed: str = "") -> TraceError:
@@ -151,8 +183,8 @@ def _describe_form(form: Form) -> str:
 def _missing(leaf: Declared, after: str, state: Mapping[str, Value], where: Where) -> TraceError:
     return TraceError(
         "CAD3504",
-        f"the state after `{after}` has no leaf `{leaf.path}`",
-        expected=f"the leaf `{leaf.path}` of `{leaf.owner}`",
+        f"the state after `{after}` has no leaf `{leaf.whole}`",
+        expected=f"the leaf `{leaf.whole}` of `{leaf.owner}`",
         got=", ".join(f"`{path}`" for path in state) or "an empty state",
         at=where(f"regions.{leaf.owner}.leaves" if leaf.region else f"counters.{leaf.owner}"),
         hint=suggest(leaf.path, state),

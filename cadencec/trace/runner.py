@@ -30,11 +30,15 @@ from cadencec.trace.values import SCALES, random_tensor
 TRACKS = 3
 
 
+Results = tuple[tuple[Value, ...], dict[str, Value]]
+"""Outputs by position and new leaves by path, copied."""
+
+
 @dataclass(frozen=True, slots=True)
 class Execution:
     """What the stock model did in one run: from `inputs`, the leaves before and generators at `seed`, to outputs, the
-    new leaves and the generators' states. `again` makes fresh copies
-    and returns what runs it once more, from wherever the generators then stand."""
+    new leaves by path and the generators' states. `again` makes fresh copies and returns what runs it once more, from
+    wherever the generators then stand, to the same two results."""
 
     inputs: Mapping[str, Value]
     leaves: Mapping[str, Value]
@@ -42,7 +46,7 @@ class Execution:
     outputs: tuple[Value, ...]
     state: Mapping[str, Value]
     generators: tuple[Tensor, ...]
-    again: Callable[[], Callable[[], Outcome]]
+    again: Callable[[], Callable[[], Results]]
 
 
 @dataclass(slots=True)
@@ -150,25 +154,26 @@ class Runner:
     def _execute(
         self, job: Job, sample: Sample, forms: Sequence[Form], inputs: Mapping[str, Value], track: int
     ) -> tuple[Execution, Outcome]:
-        paths, seed = self.leaves.paths, self._seed(track)
+        paths, seed, outcomes = self.leaves.paths, self._seed(track), []
 
-        def again() -> Callable[[], Outcome]:
+        def again() -> Callable[[], Results]:
             working, given = sample.copy(forms), tuple(copies(inputs).values())
-            return lambda: _neutrally(job, working, given)
+
+            def run() -> Results:
+                with neutral():
+                    outcome = job.run(working, given)
+                outcomes.append(outcome)
+                outputs = tuple(copy_of(value) for value in outcome.outputs)
+                return outputs, {paths[i]: copy_of(outcome.values[i]) for i in job.writes}
+
+            return run
 
         run = again()
         torch.manual_seed(seed)
-        outcome = run()
-        execution = Execution(
-            inputs=inputs,
-            leaves={paths[i]: sample.values[i] for i in job.reads},
-            seed=seed,
-            outputs=tuple(copy_of(value) for value in outcome.outputs),
-            state={paths[i]: copy_of(outcome.values[i]) for i in job.writes},
-            generators=generator_states(self.device),
-            again=again,
-        )
-        return execution, outcome
+        outputs, state = run()
+        leaves = {paths[i]: sample.values[i] for i in job.reads}
+        execution = Execution(inputs, leaves, seed, outputs, state, generator_states(self.device), again)
+        return execution, outcomes[0]
 
     def _move(
         self, job: Job, tracks: Tracks, forms: tuple[Form, ...], outcomes: list[Outcome], outputs: Sequence[Value]
@@ -237,11 +242,6 @@ class Runner:
         stage = self.stage(run.stage)
         args = dict(zip(stage.args, run.args, strict=True))
         return flatten(self.stock.model.stage(stage)(self.stock.model.init_state(), args, tuple(inputs.values()))[0])
-
-
-def _neutrally(job: Job, sample: Sample, inputs: Sequence[Value]) -> Outcome:
-    with neutral():
-        return job.run(sample, inputs)
 
 
 def generator_states(device: torch.device) -> tuple[Tensor, ...]:

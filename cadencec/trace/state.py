@@ -228,49 +228,26 @@ def view_slot(slot: Tensor, form: TensorForm) -> Tensor:
 
 
 def copy_bytes(target: Tensor, source: Tensor) -> None:
-    """Copy a tensor's elements into a view of the same sizes. Where elements of `target` share bytes (an expanded or
-    unfolded state), only one of each set is written, since all are equal."""
+    """Copy a tensor's elements into a view of the same sizes. Along a dim in which `target` repeats itself (an expanded
+    state) all elements are equal, and one is written."""
     source = source.detach()
-    if not has_overlap(target):
-        with torch.no_grad():
-            target.copy_(source)
-        return
     for dim, stride in enumerate(target.stride()):
         if stride == 0 and target.shape[dim] > 1:
             target, source = target.narrow(dim, 0, 1), source.narrow(dim, 0, 1)
-    if has_overlap(target):
-        target, source = _line(target), _line(source)
     with torch.no_grad():
         target.copy_(source)
 
 
-def _line(tensor: Tensor) -> Tensor:
-    """Return all elements between the first and the last that the tensor touches, as one dimension."""
-    return tensor.as_strided((_reach(tensor) + 1,), (1,))
-
-
-def has_overlap(tensor: Tensor) -> bool:
-    """Return whether two elements may share bytes: sorted by stride, a dim steps into the range of a smaller one."""
-    reach = 0
-    dims = [(stride, size) for size, stride in zip(tensor.shape, tensor.stride(), strict=True) if size > 1]
-    for stride, size in sorted(dims):
-        if stride <= reach:
-            return tensor.numel() > 0
-        reach += stride * (size - 1)
-    return False
-
-
 @dataclass(frozen=True, slots=True)
 class Sample:
-    """A state with values: its nest, and the declared leaves in their order."""
+    """A state with values: its nest without leaves, and the declared leaves in their order."""
 
     template: object
     values: tuple[Value, ...]
 
-    def nest(self, paths: Sequence[str]) -> object:
-        """Return the state as the model takes it, on the sample's own tensors."""
-        known: dict[str, Value] = dict(zip(paths, self.values, strict=True))
-        return rebuild(self.template, known.get)
+    def nest(self, leaves: Mapping[str, Value]) -> object:
+        """Return the state as the model takes it, with the given leaves by path."""
+        return rebuild(self.template, leaves.get)
 
     def copy(self, forms: Sequence[Form]) -> "Sample":
         """Return the same values in tensors of their own, placed as `forms` say."""

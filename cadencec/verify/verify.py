@@ -1,8 +1,8 @@
 """Replay a plan through the real runtime beside the stock model, and compare every bit.
 
 Each walk opens two sessions on one loaded plan, with a stock model of its own for each, and pushes random events to
-them in random turns. Outputs are compared at once, and once more when the walk is over (nothing may have written to them);
-then every leaf of the state. A session ends at its first difference.
+them in random turns. Outputs are compared at once, and once more when the walk is over, for nothing may have written to
+them; then every leaf of the state. A session ends at its first difference.
 """
 
 import random
