@@ -39,11 +39,16 @@ def app() -> None:
 @set_option
 @json_option
 def compile_verb(as_json: bool, dump_tape: bool, **given: Any) -> None:
-    """Trace a model at every shape that its clock spec can reach, and write the plan."""
+    """Trace a model at every reachable shape and write its plan.
+
+    The weights go into a safetensors file beside the plan, unless the spec names a release's file.
+    """
     from cadencec.compile import Request, compile_file, render, to_json
 
     with streams.progress() as progress:
         report = compile_file(Request(**given), progress)
+    for warning in report.compiled.warnings:
+        streams.say(f"warning: {warning}")
     if as_json:
         streams.put_json("cadencec.compile/1", to_json(report, tapes=dump_tape))
     else:
@@ -55,7 +60,10 @@ def compile_verb(as_json: bool, dump_tape: bool, **given: Any) -> None:
 @set_option
 @json_option
 def explain_verb(spec: str, overrides: dict[str, str], as_json: bool) -> None:
-    """Show clocks, regions, reachable shapes and memory demand of a clock spec; no model is run."""
+    """Show what follows from a clock spec alone.
+
+    Clocks, regions, reachable shapes, demand of memory, and what bounds it. No model is run.
+    """
     from cadencec.explain import explain, render, to_json
     from cadencec.spec import load_spec
 
@@ -70,7 +78,7 @@ def explain_verb(spec: str, overrides: dict[str, str], as_json: bool) -> None:
 @click.argument("plan")
 @json_option
 def inspect_verb(plan: str, as_json: bool) -> None:
-    """Show what a plan holds; needs neither torch nor a device."""
+    """Show what is in a plan; needs neither torch nor a device."""
     from cadencec.inspect import inspect, render, to_json
 
     found = inspect(plan)
@@ -83,18 +91,22 @@ def inspect_verb(plan: str, as_json: bool) -> None:
 @app.command("check", epilog=examples("cadencec check model.cpu.plan", "cadencec check model.cpu.plan --full --json"))
 @click.argument("plan")
 @click.option("--weights", metavar="FILE", help="The weights file; the one beside the plan by default.")
+@click.option("--target", type=TARGETS, help="Also require that the plan is for this target.")
 @click.option("--full", is_flag=True, help="Read all weights and compare their digests.")
 @json_option
-def check_verb(plan: str, weights: str | None, full: bool, as_json: bool) -> int:
-    """Tell whether a plan would load here, with every reason: ok, suboptimal or incompatible (exit code 3)."""
-    from cadencec.check import check, render, to_json
+def check_verb(as_json: bool, **given: Any) -> int:
+    """Tell whether a plan would load here, and why not.
 
-    found = check(plan, weights=weights, full=full)
+    The verdict is ok, suboptimal or incompatible (exit code 3), with every reason.
+    """
+    from cadencec.check import check_file, exit_code, render, to_json
+
+    found = check_file(**given)
     if as_json:
         streams.put_json("cadencec.check/1", to_json(found))
     else:
         streams.put(render(found))
-    return found.exit_code
+    return exit_code(found)
 
 
 @app.command(
@@ -107,12 +119,18 @@ def check_verb(plan: str, weights: str | None, full: bool, as_json: bool) -> int
 @click.argument("plan")
 @click.option("--spec", required=True, metavar="SPEC", help="The clock spec that the plan was compiled from.")
 @click.option("--weights", metavar="FILE", help="The weights file; the one beside the plan by default.")
-@click.option("--events", type=click.IntRange(min=1), default=200, show_default=True, help="Length of the random walk.")
-@click.option("--seed", type=int, default=0, show_default=True, help="Seed of the random walk and its inputs.")
+@click.option("--events", type=click.IntRange(min=1), default=200, show_default=True, help="Events over all walks.")
+@click.option(
+    "--walks", type=click.IntRange(min=1), default=4, show_default=True, help="Walks, each with two sessions."
+)
+@click.option("--seed", type=int, default=0, show_default=True, help="Seed of the walks and their inputs.")
 @set_option
 @json_option
 def verify_verb(as_json: bool, **given: Any) -> int:
-    """Replay a plan against the stock model, bit for bit, over random walks of its timeline."""
+    """Replay a plan beside the stock model, bit for bit.
+
+    Random walks over the timeline, each with two sessions. Exit code 3 where a bit differs.
+    """
     from cadencec.verify import render, to_json, verify_file
 
     with streams.progress() as progress:
@@ -140,10 +158,20 @@ def verify_verb(as_json: bool, **given: Any) -> int:
 @click.option("--event", metavar="EVENT", help="The event that takes the recording, where there are several.")
 @click.option("--tail", type=click.Choice(["pad", "drop", "refuse"]), default="pad", show_default=True,
               help="What becomes of samples that do not fill the last chunk.")  # fmt: skip
+@click.option(
+    "--rate",
+    type=click.IntRange(min=1),
+    metavar="HZ",
+    help="Sample rate of a .wav output, where the plan's clocks do not tell.",
+)
 @click.option("--seed", type=int, default=0, show_default=True, help="Seed of the session's random draws.")
 @json_option
 def run_verb(as_json: bool, **given: Any) -> None:
-    """Drive a session of a plan from a file, and write what comes out."""
+    """Drive a session of a plan from a file.
+
+    A recording gives one event for each chunk of samples. An .npz file has an array for each input, with a row for each
+    push that takes it (or `NAME.0`, `NAME.1`, ... by push), and `events`, the event of each push.
+    """
     from cadencec.run import Request, render, run_file, to_json
 
     with streams.progress() as progress:

@@ -10,19 +10,17 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
-import zstandard
-
 from cadence_runtime.errors import UsageError
 from cadence_runtime.format.plan import Target
 from cadence_runtime.format.replace import replace_file
 from cadence_runtime.format.writer import write_plan
+from cadence_runtime.zstd import compress
 from cadencec.compile.export import export_weights
 from cadencec.passes.pipeline import ALL, PASSES
 from cadencec.plan.compile import CompiledPlan, Progress, compile_spec
 from cadencec.spec import load_spec
 
 SUFFIX = ".plan"
-ZSTD_LEVEL = 12
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,11 +93,6 @@ def compile_file(request: Request, progress: Progress) -> Report:
     clock.stop()
     weights_file = plan_file.parent / exported.file_name if exported else None
     return Report(compiled, plan_file, plan_bytes, weights_file, len(exported.data) if exported else 0, clock.phases_s)
-
-
-def compress(data: bytes) -> bytes:
-    """Return the bytes as one zstd frame; one thread, so that the same bytes give the same frame."""
-    return zstandard.ZstdCompressor(level=ZSTD_LEVEL).compress(data)
 
 
 def switches_of(without: tuple[str, ...]) -> frozenset[str]:
