@@ -43,6 +43,9 @@ class Player(Protocol):
     def new_slab(self) -> Slab:
         """Return a slab for one session."""
 
+    def free_slab(self, slab: Slab) -> None:
+        """Give back a slab that no session uses any more."""
+
     def activate(self, slab: Slab) -> None:
         """Copy a slab into the active state."""
 

@@ -196,6 +196,8 @@ class Session:
         with self._loaded._lock:
             if self._loaded._active is self:
                 self._loaded._active = None
+            if self._slab is not None and not self._loaded._closed:
+                self._player.free_slab(self._slab)
             self._broken, self._slab = "close", None
 
     def __enter__(self) -> "Session":

@@ -57,12 +57,24 @@ class FakeDriver:
         del self.memory_at[address]
         self.live.remove(f"memory {address:#x}")
 
-    def upload(self, address: int, source: int, size: int) -> None:
+    def allocate(self, size: int) -> int:
+        self._note("allocate", size)
+        address = 0x5000_0000_0000 + (len(self.calls) << 32)
+        self.memory_at[address] = bytearray(size)
+        self.live.append(f"slab {address:#x}")
+        return address
+
+    def free(self, address: int) -> None:
+        self._note("free", address)
+        del self.memory_at[address]
+        self.live.remove(f"slab {address:#x}")
+
+    def upload(self, address: int, source: int, size: int, stream: object) -> None:
         self._note("upload", address, size)
         held, at = self._bytes(address, size)
         held[at : at + size] = ctypes.string_at(source, size)
 
-    def download(self, destination: int, address: int, size: int) -> None:
+    def download(self, destination: int, address: int, size: int, stream: object) -> None:
         self._note("download", address, size)
         held, at = self._bytes(address, size)
         ctypes.memmove(destination, bytes(held[at : at + size]), size)
@@ -74,7 +86,7 @@ class FakeDriver:
         held, at = self._bytes(destination, size)
         held[at : at + size] = data
 
-    def fill(self, address: int, value: int, size: int) -> None:
+    def fill(self, address: int, value: int, size: int, stream: object) -> None:
         self._note("fill", address, value, size)
         held, at = self._bytes(address, size)
         held[at : at + size] = bytes([value]) * size

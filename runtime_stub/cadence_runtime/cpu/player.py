@@ -65,6 +65,9 @@ class CpuPlayer:
     def new_slab(self) -> Tensor:
         return torch.zeros_like(self._state)
 
+    def free_slab(self, slab: Tensor) -> None:
+        """Host memory goes with its last reference."""
+
     def activate(self, slab: Tensor) -> None:
         self._state.copy_(slab)
 

@@ -92,21 +92,28 @@ class CudaDriver:
         call("cuMemRelease", self._mappings.pop(address))
         call("cuMemAddressFree", address, mapped)
 
-    def upload(self, address: int, source: int, size: int) -> None:
-        if size:
-            call("cuMemcpyHtoD", address, source, size)
+    def allocate(self, size: int) -> int:
+        return int(call("cuMemAlloc", max(size, 1)))
 
-    def download(self, destination: int, address: int, size: int) -> None:
+    def free(self, address: int) -> None:
+        call("cuMemFree", address)
+
+    def upload(self, address: int, source: int, size: int, stream: Handle) -> None:
         if size:
-            call("cuMemcpyDtoH", destination, address, size)
+            call("cuMemcpyHtoDAsync", address, source, size, stream)
+
+    def download(self, destination: int, address: int, size: int, stream: Handle) -> None:
+        if size:
+            call("cuMemcpyDtoHAsync", destination, address, size, stream)
+        self.synchronize(stream)
 
     def copy(self, destination: int, source: int, size: int, stream: Handle) -> None:
         if size:
             call("cuMemcpyDtoDAsync", destination, source, size, stream)
 
-    def fill(self, address: int, value: int, size: int) -> None:
+    def fill(self, address: int, value: int, size: int, stream: Handle) -> None:
         if size:
-            call("cuMemsetD8", address, value, size)
+            call("cuMemsetD8Async", address, value, size, stream)
 
     def load_library(self, image: bytes) -> Handle:
         return call("cuLibraryLoadData", image, [], [], 0, [], [], 0)

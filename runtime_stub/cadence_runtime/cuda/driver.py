@@ -44,17 +44,23 @@ class Driver(Protocol):
     def release(self, address: int, size: int) -> None:
         """Unmap and free what `reserve` returned."""
 
-    def upload(self, address: int, source: int, size: int) -> None:
-        """Copy host memory at the address `source` to the device; returns when the source may be reused."""
+    def allocate(self, size: int) -> int:
+        """Allocate device memory outside of any arena."""
 
-    def download(self, destination: int, address: int, size: int) -> None:
-        """Copy device memory to the host address `destination`, when all work before it is done."""
+    def free(self, address: int) -> None:
+        """Free what `allocate` returned."""
+
+    def upload(self, address: int, source: int, size: int, stream: Handle) -> None:
+        """Copy pageable host memory to the device, in the order of the stream; the source may be reused on return."""
+
+    def download(self, destination: int, address: int, size: int, stream: Handle) -> None:
+        """Copy device memory to the host in the order of the stream, and wait for it."""
 
     def copy(self, destination: int, source: int, size: int, stream: Handle) -> None:
         """Copy within the device, in the order of the stream."""
 
-    def fill(self, address: int, value: int, size: int) -> None:
-        """Set every byte of a range to `value`."""
+    def fill(self, address: int, value: int, size: int, stream: Handle) -> None:
+        """Set every byte of a range to `value`, in the order of the stream."""
 
     def load_library(self, image: bytes) -> Handle:
         """Load a kernel image."""

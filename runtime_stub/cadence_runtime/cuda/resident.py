@@ -9,6 +9,7 @@ from collections.abc import Callable, Sequence
 from contextlib import ExitStack
 
 import numpy as np
+import numpy.typing as npt
 
 from cadence_runtime.cuda.build import build
 from cadence_runtime.cuda.driver import Driver, Handle
@@ -16,6 +17,7 @@ from cadence_runtime.errors import DeviceError
 from cadence_runtime.format.cuda import CudaPart, DeviceGlobal, Graph, Kernel
 from cadence_runtime.format.plan import Plan
 
+Bytes = npt.NDArray[np.uint8]
 WeightSource = Callable[[str], memoryview]
 """Returns the raw bytes of a weight by tensor name, without copying them where they can be mapped."""
 
@@ -62,15 +64,14 @@ class Resident:
         """Return the graph of a capture."""
         return self.part.graphs[capture]
 
-    def write(self, offset: int, data: "np.ndarray[tuple[int, ...], np.dtype[np.uint8]]") -> None:
-        """Copy contiguous host bytes to an arena offset."""
-        self.driver.upload(self.base + offset, int(data.ctypes.data), int(data.nbytes))
+    def write(self, offset: int, data: Bytes) -> None:
+        """Copy contiguous host bytes to an arena offset, behind the work that was launched before."""
+        self.driver.upload(self.base + offset, int(data.ctypes.data), int(data.nbytes), self.stream)
 
-    def read(self, offset: int, size: int) -> "np.ndarray[tuple[int, ...], np.dtype[np.uint8]]":
-        """Copy bytes from an arena offset to a new host array; work launched before is waited for."""
-        self.driver.synchronize(self.stream)
+    def read(self, offset: int, size: int) -> Bytes:
+        """Copy bytes from an arena offset to a new host array, when all work launched before is done."""
         host = np.empty(size, np.uint8)
-        self.driver.download(int(host.ctypes.data), self.base + offset, size)
+        self.driver.download(int(host.ctypes.data), self.base + offset, size, self.stream)
         return host
 
     def _section(self, name: str) -> int:
@@ -86,13 +87,13 @@ class Resident:
             self._upload(start + constant.offset, self.plan.blobs[constant.blob])
         for snapshot in self.part.snapshots:
             if snapshot.blob is None:
-                self.driver.fill(self.base + snapshot.offset, 0, snapshot.size_bytes)
+                self.driver.fill(self.base + snapshot.offset, 0, snapshot.size_bytes, self.stream)
             else:
                 self._upload(snapshot.offset, self.plan.blobs[snapshot.blob])
 
     def _upload(self, offset: int, source: bytes | memoryview) -> None:
         host = np.frombuffer(source, np.uint8)
-        self.driver.upload(self.base + offset, int(host.ctypes.data), int(host.nbytes))
+        self.driver.upload(self.base + offset, int(host.ctypes.data), int(host.nbytes), self.stream)
 
     def _load_images(self, undo: ExitStack) -> list[Handle]:
         libraries = []
@@ -113,7 +114,7 @@ class Resident:
                     expected=f"{len(data)} bytes",
                     got=f"{size} bytes",
                 )
-            self.driver.upload(address, int(data.ctypes.data), size)
+            self.driver.upload(address, int(data.ctypes.data), size, self.stream)
 
     def _relocated(self, variable: DeviceGlobal) -> bytes:
         data = bytearray(variable.data)

@@ -10,6 +10,7 @@ leaves behind.
 from dataclasses import dataclass
 from typing import Literal as OneOf
 
+from cadence_runtime.format.cuda import CudaPart
 from cadence_runtime.format.tape import Literal, Tape
 from cadence_runtime.host.program import Configuration, Program
 
@@ -178,3 +179,4 @@ class Plan:
     blobs: tuple[bytes, ...]
     fidelity: Fidelity
     provenance: Provenance
+    cuda: CudaPart | None = None
