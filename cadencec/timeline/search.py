@@ -15,12 +15,14 @@ from cadencec.timeline.timeline import StageKey, Transition
 class Reach:
     """What a search found. `parents` are the transitions by which states were found first (-1 for the start), `rest`
     the states where no internal event is enabled, `peaks` the largest length that each region was left with, also just
-    before a reset. `complete` is false where the limit was met."""
+    before a reset. `resets` says of each transition whether one of its events resets the session; `complete` is false
+    where the limit was met."""
 
     states: list[State]
     parents: list[int] = field(default_factory=lambda: [-1])
     rest: list[int] = field(default_factory=lambda: [0])
     transitions: list[Transition] = field(default_factory=list)
+    resets: bytearray = field(default_factory=bytearray)
     keys: tuple[StageKey, ...] = ()
     peaks: list[int] = field(default_factory=list)
     complete: bool = True
@@ -43,15 +45,15 @@ def reach(ready: CompiledProgram, limit: int) -> Reach:
 
 
 class _Search:
-    """One search. `settled` maps the state after an external event to its rest and the keys on the way; None where
-    the horizon refuses what would follow."""
+    """One search. `settled` maps the state after an external event to its rest, the keys on the way and whether it
+    was reset there; None where the horizon refuses what would follow."""
 
     def __init__(self, ready: CompiledProgram) -> None:
         self.ready = ready
         self.projection = Projection(ready.program)
         self.found = Reach([ready.start])
         self.index: dict[State, int] = {ready.start: 0}
-        self.settled: dict[State, tuple[int, tuple[int, ...]] | None] = {}
+        self.settled: dict[State, tuple[int, tuple[int, ...], bool] | None] = {}
         self.first = len(ready.counter_names)
         self.found.peaks = list(ready.start[self.first : -1])
 
@@ -64,10 +66,13 @@ class _Search:
                 end = settled[after]
                 if end is None:
                     continue
+                target, following, reset = end
                 if written is not after:
                     self.raise_peak(written)
-                keys = self.projection.row(runs, event) + end[1]
-                found.transitions.append(Transition(source, event, choices, keys, end[0]))
+                    reset = True
+                keys = self.projection.row(runs, event) + following
+                found.transitions.append(Transition(source, event, choices, keys, target))
+                found.resets.append(reset)
                 if len(found.states) > limit:
                     found.complete = False
                     return self.finish()
@@ -77,7 +82,7 @@ class _Search:
         self.found.keys = tuple(self.projection.keys)
         return self.found
 
-    def settle(self, state: State) -> tuple[int, tuple[int, ...]] | None:
+    def settle(self, state: State) -> tuple[int, tuple[int, ...], bool] | None:
         """Follow internal events to the end and note every state on the way, unless the horizon refuses one."""
         passed, written, runs = [], [state], []
         for following, before, fired in self.ready.follow(state):
@@ -95,7 +100,8 @@ class _Search:
         target = self.note(state)
         if target == known:
             self.found.rest.append(target)
-        return target, tuple(key for run, index in runs for key in self.projection.row(run, index))
+        reset = any(self.ready.program.events[index].reset for _, index in runs)
+        return target, tuple(key for run, index in runs for key in self.projection.row(run, index)), reset
 
     def note(self, state: State) -> int:
         index = self.index.setdefault(state, len(self.found.states))

@@ -111,6 +111,20 @@ def constant(value: int) -> Expression:
     return parse(str(value))
 
 
+def terms(expression: Expression) -> tuple[Expression, ...]:
+    """Return the conditions that `and` joins, in order; an expression without `and` is its own only term."""
+    tree = expression.tree
+    if not isinstance(tree, Call) or tree.op != "and":
+        return (expression,)
+    parts = (
+        Expression(
+            _text(node), expression.source, tuple(sorted(set(_names(node)))), node, _compile(node, expression.source)
+        )
+        for node in tree.operands
+    )
+    return tuple(term for part in parts for term in terms(part))
+
+
 # Reading. A Pratt parser: each binary operator has a power, and a loop takes operators no weaker than asked for.
 
 _TOKEN = re.compile(r"\s*(?:(?P<word>[0-9A-Za-z_.]+)|(?P<op>\*\*|//|[=!<>]=|&&|\|\||<>|\S)|$)", re.ASCII)
