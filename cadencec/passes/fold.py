@@ -16,7 +16,7 @@ from cadence_runtime.format.tape import Binding, Op, Storage, Tape, View
 from cadencec.passes.program import Context, Program, map_binding
 from cadencec.trace.effects import constant_ops
 from cadencec.trace.interpret import Memory, prepare
-from cadencec.trace.operands import map_views
+from cadencec.trace.operands import map_views, on_storage
 from cadencec.trace.storages import digest, storage_bytes
 
 FILL_BYTES = 4096
@@ -120,7 +120,7 @@ class _Folder:
         )
 
     def _folded(self, view: View) -> View:
-        return replace(view, storage=self._constant(view.storage))
+        return on_storage(view, self._constant(view.storage))
 
     def _constant(self, index: int) -> int:
         """Return the storage that holds the bytes which `index` has now, in the folded tape."""

@@ -18,28 +18,27 @@ from cadencec.trace.operands import views_of
 def run(program: Program, context: Context) -> Program:
     """Return the program with new leaves in place."""
     tape = program.tape
-    for path in (binding.name for binding in tape.state_out):
-        moved = _moved(tape, path)
-        if moved is not None:
-            tape = rename_storages(tape, moved)
-    return compact(replace(program, tape=tape))
+    moved: dict[int, int] = {}
+    for binding in tape.state_out:
+        moved.update(_moved(tape, binding.name))
+    return compact(replace(program, tape=rename_storages(tape, moved))) if moved else program
 
 
-def _moved(tape: Tape, path: str) -> dict[int, int] | None:
-    """Return the renaming of a new leaf's scratch to the leaf's storage, or None where the leaf cannot be in place."""
+def _moved(tape: Tape, path: str) -> dict[int, int]:
+    """Return the renaming of a new leaf's scratch to the leaf's storage; empty where the leaf cannot be in place."""
     new = next(binding.value for binding in tape.state_out if binding.name == path)
     old = next((binding.value for binding in tape.state_in if binding.name == path), None)
     if not isinstance(new, View) or not isinstance(old, View) or replace(new, storage=old.storage) != old:
-        return None
+        return {}
     scratch = tape.storages[new.storage]
     if scratch.kind != "scratch" or scratch.size_bytes > old.span()[1] or not _is_alone(tape, old, new):
-        return None
+        return {}
     maker = next((index for index, op in enumerate(tape.ops) if _names(op, new.storage)), None)
     if maker is None or not _makes_whole(tape.ops[maker], new.storage):
-        return None
+        return {}
     later = tape.ops[maker + 1 :]
     if any(_touches(op, old.storage) for op in later) or not _may_overwrite(tape.ops[maker], old, new):
-        return None
+        return {}
     return {new.storage: old.storage}
 
 

@@ -7,7 +7,7 @@ import torch
 from torch import Tensor
 
 from cadence_runtime.format.tape import Binding, Op, Tape, View
-from cadencec.trace.operands import map_views, views_of
+from cadencec.trace.operands import map_views, on_storage, views_of
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,20 +51,16 @@ def rename_storages(tape: Tape, number: Mapping[int, int]) -> Tape:
     """Return the tape with storages named by other numbers; those that are not in `number` keep theirs."""
 
     def view(old: View) -> View:
-        return replace(old, storage=number.get(old.storage, old.storage))
+        return on_storage(old, number.get(old.storage, old.storage))
 
     def indices(old: tuple[int, ...]) -> tuple[int, ...]:
         return tuple(sorted({number.get(index, index) for index in old}))
 
     def op(old: Op) -> Op:
-        return replace(
-            old,
-            args=tuple(map_views(arg, view) for arg in old.args),
-            kwargs=tuple((name, map_views(value, view)) for name, value in old.kwargs),
-            outs=tuple(map_views(out, view) for out in old.outs),
-            reads=indices(old.reads),
-            writes=indices(old.writes),
-        )
+        args = tuple([map_views(arg, view) for arg in old.args])
+        kwargs = tuple([(name, map_views(value, view)) for name, value in old.kwargs])
+        outs = tuple([map_views(out, view) for out in old.outs])
+        return Op(old.name, args, kwargs, outs, indices(old.reads), indices(old.writes), old.source, old.draws)
 
     def bindings(old: tuple[Binding, ...]) -> tuple[Binding, ...]:
         return tuple(map_binding(binding, view) for binding in old)

@@ -1,17 +1,18 @@
 """The switches of torch that change the bits of an op without being one of its operands."""
 
 from collections.abc import Callable
+from functools import partial
 
 import torch
 
 _precision: Callable[[str, str], str] = torch._C._get_fp32_precision_getter
 
 _FLAGS: tuple[tuple[str, Callable[[], object]], ...] = (
-    ("cuda.matmul.fp32_precision", lambda: _precision("cuda", "matmul")),
-    ("cudnn.conv.fp32_precision", lambda: _precision("cuda", "conv")),
-    ("cudnn.rnn.fp32_precision", lambda: _precision("cuda", "rnn")),
-    ("mkldnn.matmul.fp32_precision", lambda: _precision("mkldnn", "matmul")),
-    ("mkldnn.conv.fp32_precision", lambda: _precision("mkldnn", "conv")),
+    ("cuda.matmul.fp32_precision", partial(_precision, "cuda", "matmul")),
+    ("cudnn.conv.fp32_precision", partial(_precision, "cuda", "conv")),
+    ("cudnn.rnn.fp32_precision", partial(_precision, "cuda", "rnn")),
+    ("mkldnn.matmul.fp32_precision", partial(_precision, "mkldnn", "matmul")),
+    ("mkldnn.conv.fp32_precision", partial(_precision, "mkldnn", "conv")),
     ("cuda.matmul.fp16_reduced_precision", torch._C._get_cublas_allow_fp16_reduced_precision_reduction),
     ("cuda.matmul.bf16_reduced_precision", torch._C._get_cublas_allow_bf16_reduced_precision_reduction),
     ("cudnn.enabled", torch._C._get_cudnn_enabled),

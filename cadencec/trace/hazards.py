@@ -170,7 +170,7 @@ def updates_statistics(op: str, args: Sequence[Operand], kwargs: Mapping[str, Op
     return training == Literal("bool", "true") and isinstance(given.get("running_mean"), View)
 
 
-def is_dropout(op: str, modules: Sequence[str], lines: SourceLines) -> bool:
+def is_dropout(op: str, model: object, lines: SourceLines) -> bool:
     """Return whether a draw belongs to dropout: by the op, by the call of torch's functional, or, for scripted code,
     because a dropout module was left in training mode."""
     base = base_name(op)
@@ -178,7 +178,7 @@ def is_dropout(op: str, modules: Sequence[str], lines: SourceLines) -> bool:
         return True
     if lines.is_within("torch/nn/functional.py", "dropout"):
         return True
-    return base == "bernoulli_" and bool(modules)
+    return base == "bernoulli_" and bool(in_training(model, "dropout"))
 
 
 def in_training(model: object, kind: OneOf["dropout", "norm"]) -> list[str]:

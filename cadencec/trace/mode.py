@@ -69,8 +69,12 @@ class Recorder(TorchDispatchMode):  # type: ignore[no-untyped-call]
             effects = self._effects[func] = effects_of(func.name())
         if effects.composite:
             return self._decompose(func, effects, args, kwargs)
-        if effects.ignored or effects.moves_view:
+        if effects.ignored:
             return func(*args, **kwargs)
+        if effects.moves_view:
+            result = func(*args, **kwargs)
+            self.table.resized(args[0])
+            return result
         if effects.name == "aten::lift_fresh":
             return self._lift(func, args[0])
         return self._record(func, effects, args, kwargs)
@@ -102,6 +106,9 @@ class Recorder(TorchDispatchMode):  # type: ignore[no-untyped-call]
         before = len(self.table.kinds)
         results = result if isinstance(result, tuple) else (result,)
         outs = tuple([self._result(value, depends) for value in results])
+        for _, name, whole in effects.mutated:
+            if whole and name in kwargs:
+                self.table.resized(kwargs[name])
         fresh = range(before, len(self.table.kinds))
         self._append(effects, operands, named, outs, touched, fresh, depends, draws)
         return result
@@ -190,8 +197,9 @@ class Recorder(TorchDispatchMode):  # type: ignore[no-untyped-call]
                 raise hazards.shape_from_data(effects.name, self.table.names_of(depends), self.lines.quoted())
 
     def _refuse_dropout(self, effects: Effects) -> None:
-        modules = hazards.in_training(self.table.weights.model, "dropout")
-        if hazards.is_dropout(effects.name, modules, self.lines):
+        model = self.table.weights.model
+        if hazards.is_dropout(effects.name, model, self.lines):
+            modules = hazards.in_training(model, "dropout")
             raise hazards.dropout_training(effects.name, modules, self.lines.quoted())
 
     def _host_read(self, how: str, depends: int) -> CadenceError:

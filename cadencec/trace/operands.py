@@ -125,3 +125,10 @@ def map_views(operand: Operand, change: Callable[[View], View]) -> Operand:
     if isinstance(operand, View):
         return change(operand)
     return tuple(map_views(item, change) for item in operand) if isinstance(operand, tuple) else operand
+
+
+def on_storage(view: View, storage: int) -> View:
+    """Return the view on another storage; much faster than `dataclasses.replace`."""
+    if storage == view.storage:
+        return view
+    return View(storage, view.dtype, view.sizes, view.strides, view.offset, view.conj, view.neg)

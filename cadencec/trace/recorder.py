@@ -7,7 +7,7 @@ model does, or the recording was refused by name. `docs/tracing.md` says what th
 """
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 import torch
 from torch import Tensor
@@ -22,7 +22,7 @@ from cadencec.trace.history import History, Leftover
 from cadencec.trace.host import watched
 from cadencec.trace.mode import Recorder
 from cadencec.trace.neutral import neutral
-from cadencec.trace.operands import map_views
+from cadencec.trace.operands import map_views, on_storage
 from cadencec.trace.storages import StorageTable
 from cadencec.trace.weights import Weights, collect_weights
 
@@ -145,6 +145,8 @@ def _execute(mode: Recorder, run: _Run) -> tuple[Sequence[Leaf], Mapping[str, Le
     except Exception as error:
         if mode.error is not None:
             raise mode.error from None
+        if mode.lines.is_ours(error):
+            raise
         raise hazards.raised(run.stage, error, mode.lines.of_error(error)) from error
     if mode.error is not None:
         raise mode.error
@@ -220,7 +222,7 @@ def _changing_ops(tape: Tape) -> list[tuple[object, ...]]:
     """Return the ops that depend on inputs, leaves or draws, without the identity of their storages."""
 
     def anonymous(operand: Operand) -> Operand:
-        return map_views(operand, lambda view: replace(view, storage=0))
+        return map_views(operand, lambda view: on_storage(view, 0))
 
     ops = (op for op, constant in zip(tape.ops, constant_ops(tape), strict=True) if not constant and op.writes)
     return [(op.name, *map(anonymous, op.args), *((key, anonymous(value)) for key, value in op.kwargs)) for op in ops]

@@ -46,6 +46,13 @@ class SourceLines:
             trace = trace.tb_next
         return at
 
+    def is_ours(self, error: BaseException) -> bool:
+        """Return whether an error was raised by this package itself: a fault of ours, not of the model's."""
+        trace = error.__traceback__
+        while trace is not None and trace.tb_next is not None:
+            trace = trace.tb_next
+        return trace is not None and trace.tb_frame.f_code.co_filename.startswith(_OURS)
+
     def is_within(self, file: str, word: str) -> bool:
         """Return whether a function whose name holds `word`, in a file of that ending, is being called."""
         frame: FrameType | None = sys._getframe(1)

@@ -89,19 +89,19 @@ class StorageTable:
 
     def view(self, tensor: Tensor, index: int) -> View:
         """Return the tensor as a view of its storage, as it is now."""
-        base_items = self._base_bytes.get(index, 0) // tensor.element_size()
-        view = View(
-            storage=index,
-            dtype=DTYPE_NAMES[tensor.dtype],
-            sizes=tuple(tensor.shape),
-            strides=tensor.stride(),
-            offset=int(tensor.storage_offset()) - base_items,
-            conj=tensor.is_conj(),
-            neg=tensor.is_neg(),
-        )
-        upper = view.span()[1]
-        self.sizes[index] = max(self.sizes[index], upper)
-        return view
+        base_bytes = self._base_bytes.get(index)
+        offset = int(tensor.storage_offset())
+        if base_bytes:
+            offset -= base_bytes // tensor.element_size()
+        sizes, strides = tuple(tensor.shape), tensor.stride()
+        return View(index, DTYPE_NAMES[tensor.dtype], sizes, strides, offset, tensor.is_conj(), tensor.is_neg())
+
+    def resized(self, tensor: Tensor) -> None:
+        """Take note that an op may have made the tensor's storage larger."""
+        storage = tensor.untyped_storage()
+        index = self._index.get(storage._cdata)
+        if index is not None:
+            self.sizes[index] = max(self.sizes[index], storage.nbytes())
 
     def add_constant(self, tensor: Tensor) -> int:
         """Register the bytes of the tensor's storage as a constant, without the identity of that storage."""

@@ -132,7 +132,7 @@ def _in_place_error(table: StorageTable, index: int, ops: Sequence[Op]) -> Trace
     writer = next(op for op in ops if index in op.writes)
     return TraceError(
         "CAD3201",
-        f"undeclared state: `{table.lasting[index]}` is read and then written in place by `{writer.name}`",
+        f"undeclared state: `{table.lasting[index]}` is read before the step writes it, in place by `{writer.name}`",
         expected="a tensor that no step changes, or one that each step writes before it reads it",
         got=f"{table.sizes[index]} bytes that outlive the step",
         at=writer.source or None,

@@ -482,3 +482,15 @@ def test_recordings_of_the_same_stage_are_equal():
 
     tapes = [trace(step, {"h": torch.zeros(8)}, other(X, seed)).tape for seed in (1, 2)]
     assert tapes[0] == tapes[1]
+
+
+def test_memory_that_grows():
+    def step(s, x):
+        out = torch.empty(0)
+        torch.cat([x, x], out=out)
+        grown = x[:2].clone().resize_(4)
+        grown[2:] = 1
+        return s, [out, grown]
+
+    recording = check_replay(step, {}, X, outputs=2)
+    assert {storage.size_bytes for storage in recording.tape.storages} >= {64, 16}

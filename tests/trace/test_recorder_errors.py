@@ -339,7 +339,7 @@ def test_buffers_changed_in_place():
     with pytest.raises(ErrorList) as caught:
         trace(step, {}, X.clone(), model=model)
     assert str(caught.value.errors[0]) == (
-        "CAD3201: undeclared state: `mean` is read and then written in place by `aten::mul_.Tensor`\n"
+        "CAD3201: undeclared state: `mean` is read before the step writes it, in place by `aten::mul_.Tensor`\n"
         "  expected: a tensor that no step changes, or one that each step writes before it reads it\n"
         "  got:      32 bytes that outlive the step\n"
         f"  at:       {line_of(step, 'mul_').rpartition(': ')[0]}\n"
