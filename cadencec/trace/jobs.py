@@ -96,7 +96,7 @@ class Jobs:
 
     def _nest(self, state: object, outputs: tuple[Value, ...], name: str) -> Outcome:
         seen = flatten(state, f"the state after `{name}`")
-        return Outcome(outputs, skeleton(state), self.leaves.read(seen, name), seen)
+        return Outcome(outputs, skeleton(state), self.leaves.read(seen, name, self.model.line_of(name)), seen)
 
     def _part(self, call: StageCall, args: Mapping[str, int], reads: tuple[int, ...], writes: tuple[int, ...]) -> Run:
         """Give a stage the leaves that it reads, as it knows them, and take back those that it changed."""

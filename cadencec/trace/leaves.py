@@ -69,12 +69,12 @@ class Leaves:
         """Which of them the spec wants contiguous."""
         return tuple(leaf.region is not None and leaf.region.layout == "contiguous" for leaf in self.declared)
 
-    def read(self, state: Mapping[str, Value], after: str) -> tuple[Value, ...]:
+    def read(self, state: Mapping[str, Value], after: str, at: str | None) -> tuple[Value, ...]:
         """Return the values of the declared leaves among all leaves that `after` returned; None where one is absent.
 
-        Raises TraceError CAD3502 for a tensor and CAD3503 for an int that nothing declares.
+        Raises TraceError CAD3502 for a tensor and CAD3503 for an int that nothing declares; `at` is the model's line.
         """
-        raise_all(undeclared(path, state[path], after) for path in self.undeclared(state))
+        raise_all(undeclared(path, state[path], after, at) for path in self.undeclared(state))
         return tuple(row_of(state.get(leaf.whole), leaf.row) for leaf in self.declared)
 
     def wholes(self, values: Sequence[Value], positions: Iterable[int]) -> dict[str, Value]:
@@ -146,7 +146,7 @@ def joined(rows: Sequence[Value]) -> Value:
     return torch.stack(tensors) if tensors else None
 
 
-def undeclared(path: str, value: Value, after: str, changed: str = "") -> TraceError:
+def undeclared(path: str, value: Value, after: str, at: str | None, changed: str = "") -> TraceError:
     """CAD3502 or CAD3503: a leaf that no region and no counter declares."""
     name = "state" if path == "." else path
     if isinstance(value, Tensor):
@@ -155,6 +155,7 @@ def undeclared(path: str, value: Value, after: str, changed: str = "") -> TraceE
             f"no region declares the state leaf `{path}`",
             expected="a region for every tensor of the state",
             got=f"{describe(value)} after `{after}`",
+            at=at,
             hint=f"declare it: `regions: {{{name}: {{leaves: [{path}], shape: {list(value.shape)}, ...}}}}`",
         )
     return TraceError(
@@ -162,6 +163,7 @@ def undeclared(path: str, value: Value, after: str, changed: str = "") -> TraceE
         f"no counter declares the state leaf `{path}`, a Python {type(value).__name__}",
         expected="a tensor in a region, or a counter with its bounds",
         got=f"{type(value).__name__}, {changed or f'{value} after `{after}`'}",
+        at=at,
         hint=f"keep it in a tensor, or declare it: `counters: {{{name}: {{start: {value}, leaf: {path}}}}}` "
         "with its effect in `do`; each of its values is a capture of its own",
     )

@@ -25,6 +25,7 @@ import torch
 from torch import nn
 
 from cadence_runtime.errors import CadenceError, TraceError
+from cadence_runtime.format.plan import INIT, RESET
 from cadence_runtime.host.program import Stage
 from cadencec.trace import hazards
 from cadencec.trace.source import SourceLines
@@ -62,6 +63,13 @@ class Model:
     def has_stages(self) -> bool:
         """Whether the model gives its stages by name."""
         return getattr(self.adapter, "stages", None) is not None
+
+    def line_of(self, name: str) -> str | None:
+        """Return `file:line` of `init`, `reset` or a stage."""
+        own = {INIT: "init_state", RESET: "reset" if self.has_reset else "init_state"}
+        if name in own or not self.has_stages:
+            return _line_of(getattr(self.adapter, own.get(name, "step")))
+        return _line_of(self.adapter.stages.get(name))
 
     def stage(self, stage: Stage) -> "StageCall":
         """Return how a stage of the program is called. Raises TraceError CAD3410 and CAD3411."""
@@ -294,6 +302,6 @@ def _failure(code: str, what: str, error: BaseException) -> TraceError:
     return TraceError(code, what, got=f"{name}: {text}" if text else name, at=at)
 
 
-def _line_of(function: Callable[..., Any]) -> str | None:
-    code = getattr(inspect.unwrap(function), "__code__", None)
+def _line_of(function: Any) -> str | None:
+    code = getattr(inspect.unwrap(function), "__code__", None) if callable(function) else None
     return f"{Path(code.co_filename).name}:{code.co_firstlineno}" if code else None

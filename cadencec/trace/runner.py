@@ -15,7 +15,8 @@ import torch
 from torch import Tensor
 
 from cadence_runtime.errors import TraceError
-from cadence_runtime.format.plan import Form, TensorForm
+from cadence_runtime.format.plan import INIT, Form, TensorForm
+from cadence_runtime.format.tape import Tape
 from cadence_runtime.host.program import Program, Stage, StageRun
 from cadence_runtime.host.step import start
 from cadencec.trace.jobs import Job, Jobs, Outcome
@@ -32,6 +33,10 @@ TRACKS = 3
 
 Results = tuple[tuple[Value, ...], dict[str, Value]]
 """Outputs by position and new leaves by path, copied."""
+
+
+Topology = tuple[str, tuple[str, ...]]
+"""A stage and its sequence of ops: what tapes of one stage mostly share."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,7 +77,8 @@ class Tracks:
 
 @dataclass(slots=True)
 class Runner:
-    """Runs `traced` under the recorder and `stock` as it is; the two share nothing. `runs` counts, for the seeds."""
+    """Runs `traced` under the recorder and `stock` as it is; the two share nothing. `runs` counts, for the seeds;
+    `lines` has the source lines of each sequence of ops met so far."""
 
     program: Program
     leaves: Leaves
@@ -81,6 +87,7 @@ class Runner:
     weights: Weights
     device: torch.device
     runs: int = 0
+    lines: dict[Topology, tuple[str, ...]] = field(default_factory=dict)
 
     def stage(self, name: str) -> Stage:
         """Return a stage of the program by name."""
@@ -117,7 +124,7 @@ class Runner:
         """Record a job on the first track and run the stock model on all; move the tracks on."""
         self.runs += 1
         inputs = [self._inputs(run, tracks, track) for track in range(len(tracks.samples))]
-        recording, outcome = self._record(traced, tracks.samples[0].copy(tracks.forms), inputs[0])
+        recording, outcome = self._record(traced, tracks.samples[0], tracks.forms, inputs[0])
         forms = self._forms(outcome.values)
         executions, outcomes = [], []
         for track, sample in enumerate(tracks.samples):
@@ -136,9 +143,27 @@ class Runner:
             outcomes.append(self._execute(stock, sample, tracks.forms, inputs, track)[1])
         self._move(stock, tracks, self._forms(outcomes[0].values), outcomes, outcomes[0].outputs)
 
-    def _record(self, job: Job, sample: Sample, inputs: Mapping[str, Value]) -> tuple[Recording, Outcome]:
+    def _record(
+        self, job: Job, sample: Sample, forms: Sequence[Form], inputs: Mapping[str, Value]
+    ) -> tuple[Recording, Outcome]:
+        """Record a job. Source lines cost more than the rest, so they are taken once for each sequence of ops."""
+        if all(stage != job.name for stage, _ in self.lines):
+            return self._record_once(job, sample, forms, inputs, with_source=True)
+        try:
+            recording, outcome = self._record_once(job, sample, forms, inputs, with_source=False)
+        except TraceError:
+            return self._record_once(job, sample, forms, inputs, with_source=True)
+        lines = self.lines.get(topology(recording.tape))
+        if lines is None:
+            return self._record_once(job, sample, forms, inputs, with_source=True)
+        ops = tuple(replace(op, source=line) for op, line in zip(recording.tape.ops, lines, strict=True))
+        return replace(recording, tape=replace(recording.tape, ops=ops)), outcome
+
+    def _record_once(
+        self, job: Job, sample: Sample, forms: Sequence[Form], inputs: Mapping[str, Value], *, with_source: bool
+    ) -> tuple[Recording, Outcome]:
         paths, done = self.leaves.paths, []
-        inputs = copies(inputs)
+        sample, inputs = sample.copy(forms), copies(inputs)
 
         def call() -> tuple[Sequence[Value], Mapping[str, Value]]:
             outcome = job.run(sample, tuple(inputs.values()))
@@ -147,8 +172,19 @@ class Runner:
 
         torch.manual_seed(self._seed(0))
         leaves: dict[str, Value] = {paths[i]: sample.values[i] for i in job.reads}
-        recording = record(job.name, call, inputs, leaves, self.weights, names=job.outputs, device=self.device)
+        recording = record(
+            job.name,
+            call,
+            inputs,
+            leaves,
+            self.weights,
+            names=job.outputs,
+            device=self.device,
+            with_source=with_source,
+        )
         _refuse_hidden_writes(recording, job, {paths[i] for i in job.writes})
+        if with_source:
+            self.lines[topology(recording.tape)] = tuple(op.source for op in recording.tape.ops)
         return recording, done[-1]
 
     def _execute(
@@ -230,7 +266,7 @@ class Runner:
             after = self._first_state() if strange and not self.stock.model.has_stages else {}
         for path in strange:
             changed = f"changed {state[path]} -> {after[path]}" if path in after else ""
-            raise undeclared(path, state[path], "init", changed)
+            raise undeclared(path, state[path], INIT, self.stock.model.line_of(INIT), changed)
 
     def _first_state(self) -> dict[str, Value]:
         """Return the leaves after the first event that may happen, as the stock model leaves them."""
@@ -242,6 +278,11 @@ class Runner:
         stage = self.stage(run.stage)
         args = dict(zip(stage.args, run.args, strict=True))
         return flatten(self.stock.model.stage(stage)(self.stock.model.init_state(), args, tuple(inputs.values()))[0])
+
+
+def topology(tape: Tape) -> Topology:
+    """Return the topology of a tape."""
+    return tape.stage, tuple(op.name for op in tape.ops)
 
 
 def generator_states(device: torch.device) -> tuple[Tensor, ...]:
