@@ -1,0 +1,265 @@
+"""Closure: the transition table of a plan covers all that can happen, and every stage that then runs has its capture.
+
+Run when a plan is written and when it is loaded. It is written the plain way and shares no code with the host step or
+the timeline search, so that a mistake there cannot hide here. For each node, each external event and each choice it
+works out (in `happening.py`) whether the event may happen, what it does and what follows, and holds the table to that:
+
+    node 3 ──unit──> [encode (28, 0), denoise (50,) x 5, vocode (50, 0)] ──> counters 3, 1; lengths 350, 350, 8, ...
+                     the row's captures, in order                            the row's target
+
+Along the captures of a row it follows the form of every leaf, so a capture that was made for another length, stride or
+alias is found.
+"""
+
+import itertools
+import json
+from collections.abc import Iterator, Mapping
+
+from cadence_runtime.errors import CadenceError, PlanError, raise_all
+from cadence_runtime.format.happening import Call, Session, WrongProgramError, push, session_at, start
+from cadence_runtime.format.plan import INIT, RESET, Form, Leaf, Node, Plan, TensorForm, Transition
+from cadence_runtime.format.tape import Literal
+from cadence_runtime.host.program import Event, EventInput, Region, Stage
+from cadence_runtime.host.resolve import check_references
+
+MAX_CHOICES = 1_000_000
+"""Choices of one event that a plan may offer."""
+MAX_ERRORS = 20
+"""Errors after which nobody reads on."""
+
+
+def check_closure(plan: Plan) -> None:
+    """Raise `PlanError` CAD5301 to CAD5309, or an `ErrorList` of the first of them, unless the timeline is closed."""
+    raise_all(itertools.islice(closure_errors(plan), MAX_ERRORS))
+
+
+def closure_errors(plan: Plan) -> Iterator[PlanError]:
+    """Yield what is wrong with the timeline of a plan. Wrong indices end the check, since nothing else can be read."""
+    try:
+        check_references(plan.program)
+    except CadenceError as error:
+        yield _error("CAD5307", "the program names what is not there", got=str(error).partition("\n")[0])
+        return
+    wrong = list(_bad_indices(plan))
+    yield from wrong
+    if wrong:
+        return
+    yield from _bad_start(plan)
+    for index, node in enumerate(plan.nodes):
+        yield from _bad_forms(plan, index, node)
+    rows: dict[tuple[int, int, tuple[int, ...]], Transition] = {}
+    for row in plan.transitions:
+        if rows.setdefault((row.source, row.event, row.choices), row) is not row:
+            yield _error("CAD5304", f"{_row(plan, row)} stands twice in the transition table")
+    for index in range(len(plan.nodes)):
+        yield from _bad_rows(plan, index, rows)
+    for row in rows.values():
+        yield _error("CAD5304", f"{_row(plan, row)} stands in the transition table", "none: it cannot happen there")
+
+
+# What a plan may hold at all.
+
+
+def _bad_indices(plan: Plan) -> Iterator[PlanError]:
+    nodes, forms, captures = len(plan.nodes), len(plan.forms), len(plan.captures)
+    if not nodes or not 0 <= plan.init < captures:
+        yield _error("CAD5301", "no start", "a node and an init capture", f"{nodes} nodes, init {plan.init}")
+    program = plan.program
+    for i, node in enumerate(plan.nodes):
+        parts = (len(node.configuration.counters), len(node.configuration.lengths), len(node.forms))
+        wanted = (len(program.counters), len(program.regions), len(plan.leaves))
+        if parts != wanted:
+            yield _error("CAD5301", f"node {i} has other parts than its program", str(wanted), str(parts))
+        if not all(0 <= form < forms for form in node.forms):
+            yield _error("CAD5301", f"node {i} names a form that is not there", f"0 to {forms - 1}")
+    for i, capture in enumerate(plan.captures):
+        pairs = (*capture.key.state, *capture.writes)
+        if not all(0 <= leaf < len(plan.leaves) and 0 <= form < forms for leaf, form in pairs):
+            yield _error("CAD5301", f"capture {i} names a leaf or form that is not there")
+    for i, row in enumerate(plan.transitions):
+        inside = 0 <= row.source < nodes and 0 <= row.target < nodes and 0 <= row.event < len(program.events)
+        if not inside or not all(0 <= capture < captures for capture in row.captures):
+            yield _error("CAD5301", f"transition {i} names a node, event or capture that is not there")
+
+
+def _bad_start(plan: Plan) -> Iterator[PlanError]:
+    begin, node = start(plan.program), plan.nodes[0]
+    if session_at(plan.program, node) != begin:
+        yield _error("CAD5302", "node 0 is not the start", _shown(begin), _shown(session_at(plan.program, node)))
+    init = plan.captures[plan.init]
+    if init.key.stage != INIT or init.key.state:
+        yield _error("CAD5302", "the init capture is not one", f"stage `{INIT}`, reading no leaf", init.key.stage)
+    if dict(init.writes) != dict(enumerate(node.forms)):
+        yield _error("CAD5302", "the init capture does not make the state of node 0", "its form for every leaf")
+
+
+def _bad_forms(plan: Plan, index: int, node: Node) -> Iterator[PlanError]:
+    """Hold the leaves of a node to its counters and to the lengths of its regions."""
+    regions = {region.name: region for region in plan.program.regions}
+    session = session_at(plan.program, node)
+    for leaf, number in zip(plan.leaves, node.forms, strict=True):
+        form = plan.forms[number]
+        if leaf.owner in regions:
+            good = _fits(form, regions[leaf.owner], session.lengths[leaf.owner])
+        else:
+            counter = session.counters.get(leaf.owner)
+            good = isinstance(form, Literal) and form.kind == "int" and form.text == str(counter)
+        if not good:
+            expected = _wanted(leaf, regions, session)
+            yield _error("CAD5308", f"leaf `{leaf.path}` of node {index} has another form", expected, _form(form))
+
+
+def _fits(form: Form, region: Region, length: int) -> bool:
+    if isinstance(form, Literal):
+        return form.kind == "none" and length < 0
+    sizes = tuple(length if size is None else size for size in region.shape)
+    return length >= 0 and form.dtype == region.dtype and form.sizes == sizes
+
+
+def _wanted(leaf: Leaf, regions: Mapping[str, Region], session: Session) -> str:
+    if leaf.owner in regions:
+        length = session.lengths[leaf.owner]
+        return f"region `{leaf.owner}` at length {length}" if length >= 0 else f"region `{leaf.owner}` absent"
+    return f"counter `{leaf.owner}` at {session.counters.get(leaf.owner)}"
+
+
+# What must be there: one row for each push that may happen.
+
+
+def _bad_rows(plan: Plan, index: int, rows: dict[tuple[int, int, tuple[int, ...]], Transition]) -> Iterator[PlanError]:
+    """Hold the rows of one node to what may happen there, and take them out of `rows`."""
+    for number, event in enumerate(plan.program.events):
+        if event.internal:
+            continue
+        count = 1
+        for choice in event.choices:
+            count *= max(0, choice.upper - choice.lower)
+        if count > MAX_CHOICES:
+            yield _error("CAD5309", f"event `{event.name}` has {count} choices", f"at most {MAX_CHOICES}")
+            return
+        for choices in itertools.product(*(range(choice.lower, choice.upper) for choice in event.choices)):
+            try:
+                end = push(plan.program, plan.nodes[index], event, choices)
+            except (WrongProgramError, CadenceError) as error:
+                where = f"event `{event.name}` at node {index}"
+                yield _error("CAD5307", f"{where} contradicts itself", got=str(error).partition("\n")[0])
+                return
+            row = rows.pop((index, number, choices), None)
+            if end is None and row is not None:
+                yield _error("CAD5304", f"{_row(plan, row)} stands in the transition table", "none: it is not enabled")
+            elif end is not None and row is None:
+                given = _given(event, choices)
+                yield _error("CAD5303", f"node {index} has no row for event `{event.name}`{given}", _shown(end[0]))
+            elif end is not None and row is not None:
+                yield from _bad_row(plan, row, *end)
+
+
+def _bad_row(plan: Plan, row: Transition, end: Session, calls: list[Call]) -> Iterator[PlanError]:
+    target = plan.nodes[row.target]
+    reached = session_at(plan.program, target)
+    if reached != end:
+        yield _error("CAD5305", f"{_row(plan, row)} leads to the wrong node", _shown(end), _shown(reached))
+        return
+    if len(row.captures) != len(calls):
+        expected = ", ".join(f"`{call.stage}`" for call in calls) or "none"
+        yield _error("CAD5306", f"{_row(plan, row)} has {len(row.captures)} captures", expected)
+        return
+    forms = list(plan.nodes[row.source].forms)
+    late: dict[int, int] = {}
+    for number, call in zip(row.captures, calls, strict=True):
+        problem = _bad_capture(plan, number, call, forms)
+        if problem:
+            yield _error("CAD5306", f"capture {number} of {_row(plan, row)} is another stage's or key's", *problem)
+            return
+        indexed = next((s.indexed for s in plan.program.stages if s.name == call.stage), ())
+        for leaf, form in plan.captures[number].writes:
+            if plan.leaves[leaf].owner in indexed:
+                late[leaf] = form
+            else:
+                forms[leaf] = form
+        if call.is_last_index:
+            for leaf, form in late.items():
+                forms[leaf] = form
+            late = {}
+    if tuple(forms) != target.forms:
+        leaf = next(i for i, form in enumerate(forms) if form != target.forms[i])
+        what = f"{_row(plan, row)} leaves leaf `{plan.leaves[leaf].path}` in another form than its target has"
+        yield _error("CAD5305", what, _form(plan.forms[forms[leaf]]), _form(plan.forms[target.forms[leaf]]))
+
+
+def _bad_capture(plan: Plan, number: int, call: Call, forms: list[int]) -> tuple[str, str] | None:
+    """Return (expected, got) where a capture is not what must run here."""
+    key = plan.captures[number].key
+    if call.stage == RESET:
+        good = key.stage in {RESET, INIT}
+        return _stale(plan, number, forms) if good else ("the model's reset", f"stage `{key.stage}`")
+    if (key.stage, key.args) != (call.stage, call.args):
+        return f"`{call.stage}` {call.args}", f"`{key.stage}` {key.args}"
+    stage = next(stage for stage in plan.program.stages if stage.name == call.stage)
+    if len(key.inputs) != len(stage.inputs):
+        return f"{len(stage.inputs)} inputs", f"{len(key.inputs)}"
+    for name, form in zip((item.name for item in stage.inputs), key.inputs, strict=True):
+        item = next((item for item in (call.event.inputs if call.event else ()) if item.name == name), None)
+        if item is not None and not _is_input(form, item, call.env):
+            return f"input `{name}` {_input(item, call.env)}", _form(form)
+    return _stale(plan, number, forms) or _foreign(plan, number, stage)
+
+
+def _stale(plan: Plan, number: int, forms: list[int]) -> tuple[str, str] | None:
+    """Return what differs between the forms that a capture was made for and those that are there."""
+    for leaf, form in plan.captures[number].key.state:
+        if forms[leaf] != form:
+            path = plan.leaves[leaf].path
+            return f"leaf `{path}` as {_form(plan.forms[forms[leaf]])}", f"made for {_form(plan.forms[form])}"
+    return None
+
+
+def _foreign(plan: Plan, number: int, stage: Stage) -> tuple[str, str] | None:
+    """Return a leaf that a capture writes, though it belongs to no region of the stage's `writes`."""
+    counters = {counter.name for counter in plan.program.counters if counter.leaf}
+    for leaf, _ in plan.captures[number].writes:
+        if plan.leaves[leaf].owner not in {*stage.writes, *counters}:
+            return f"writes to {', '.join(stage.writes) or 'no region'}", f"leaf `{plan.leaves[leaf].path}`"
+    return None
+
+
+def _is_input(form: Form, item: EventInput, env: Mapping[str, int]) -> bool:
+    if item.literal is not None:
+        kind = type(item.literal).__name__
+        same = isinstance(form, Literal) and form.kind == kind
+        return same and isinstance(form, Literal) and form.text.lower() == str(item.literal).lower()
+    return isinstance(form, TensorForm) and form.sizes == tuple(size.evaluate(env) for size in item.shape)
+
+
+# Messages.
+
+
+def _error(code: str, what: str, expected: str | None = None, got: str | None = None) -> PlanError:
+    hint = "compile the plan again; if it was not changed on the way, this is a fault of the compiler"
+    return PlanError(code, what, expected=expected, got=got, hint=hint)
+
+
+def _given(event: Event, choices: tuple[int, ...]) -> str:
+    return "".join(f" {choice.name}={value}" for choice, value in zip(event.choices, choices, strict=False))
+
+
+def _row(plan: Plan, row: Transition) -> str:
+    event = plan.program.events[row.event]
+    return f"event `{event.name}`{_given(event, row.choices)} at node {row.source}"
+
+
+def _shown(session: Session) -> str:
+    parts = [f"{name} {value}" for name, value in (*session.counters.items(), *session.lengths.items())]
+    return ", ".join([*parts, *([f"{session.elapsed} used"] if session.elapsed else [])]) or "nothing"
+
+
+def _form(form: Form) -> str:
+    if isinstance(form, Literal):
+        return form.text or form.kind
+    return f"{form.dtype}{list(form.sizes)} strides {list(form.strides)}"
+
+
+def _input(item: EventInput, env: Mapping[str, int]) -> str:
+    if item.literal is not None:
+        return json.dumps(item.literal)
+    return str([size.evaluate(env) for size in item.shape])
