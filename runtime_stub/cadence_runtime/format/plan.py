@@ -23,7 +23,8 @@ INIT, RESET = "init", "reset"
 @dataclass(frozen=True, slots=True)
 class TensorForm:
     """A tensor as a capture sees it; strides count elements, `offset` counts elements from the start of its slot.
-    `slot` is a leaf's index; -1 for inputs and outputs, which have slots of their own."""
+    `slot` is a leaf's index; -1 for inputs and outputs, which have slots of their own. Leaves whose bytes overlap are
+    tied: they share the slot of the first of them."""
 
     dtype: str
     sizes: tuple[int, ...]
@@ -39,7 +40,8 @@ Form = TensorForm | Literal
 @dataclass(frozen=True, slots=True)
 class Leaf:
     """A leaf of the model's state, by its pytree path (`k`, `layers.0.h`; the root is `.`). `owner` names its region
-    or, for a Python int, its counter. `slot_offset` and `slot_bytes` place its slot in the state slab; a slot is as
+    or, for a Python int, its counter. A region that a stage takes row by row has a leaf for each row (`att[0]`,
+    `att[1]`). `slot_offset` and `slot_bytes` place its slot in the state slab; a slot is as
     long as the longest span that any form of any leaf takes in it, and may be empty."""
 
     path: str
@@ -50,8 +52,9 @@ class Leaf:
 
 @dataclass(frozen=True, slots=True)
 class Key:
-    """What one capture depends on. `state` pairs a leaf's index with a form's index, for the leaves that the stage
-    reads, sorted by leaf."""
+    """What one capture depends on. `args` are the values of the stage's args, and behind them its index where it
+    repeats. `state` pairs a leaf's index with a form's index, for the leaves that the stage reads, sorted by leaf; a
+    model without a `reset` of its own resets by `init_state`, which reads none."""
 
     stage: str
     args: tuple[int, ...]
@@ -102,7 +105,7 @@ class Transition:
 class Section:
     """One part of the arena; `lower_bound` is what no packing can go below, `method` how the packing was found."""
 
-    name: OneOf["weights", "constants", "state", "io", "scratch"]
+    name: OneOf["weights", "constants", "state", "io", "scratch", "library"]
     offset: int
     size_bytes: int
     lower_bound: int
