@@ -14,23 +14,23 @@ import torch
 from torch import Tensor
 
 from cadence_runtime.cpu.environment import environment
-from cadence_runtime.errors import TargetError
-from cadence_runtime.format.plan import Fidelity, Key, Plan, Target
+from cadence_runtime.format.plan import Fidelity, Plan, Target
 from cadence_runtime.format.tape import Tape
 from cadencec.passes.pipeline import ALL, optimise
+from cadencec.passes.program import Program
 from cadencec.plan.assemble import Traced, assemble
 from cadencec.plan.release import apply_release, digests, read_release
 from cadencec.spec.spec import Spec
-from cadencec.targets.cpu.lower import Lowered, lower
+from cadencec.targets.backend import Backend, Finding
+from cadencec.targets.cpu.lower import NOT_LOWERED, Lowered, lower
 from cadencec.trace.determinism import check_deterministic
-from cadencec.trace.explore import DEFAULT_NODE_LIMIT, Exploration, explore
+from cadencec.trace.explore import DEFAULT_NODE_LIMIT, Exploration, Found, explore
 from cadencec.trace.fidelity import Outputs, check_same_weights, check_tape
 from cadencec.trace.jobs import Jobs
 from cadencec.trace.leaves import declared_leaves
 from cadencec.trace.model import load_model
 from cadencec.trace.numerics import applied, shown
-from cadencec.trace.recorder import Recording
-from cadencec.trace.runner import TRACKS, Execution, Runner, Topology, topology
+from cadencec.trace.runner import TRACKS, Runner, Topology, topology
 from cadencec.trace.walk import Tapes, Walked, walk
 from cadencec.trace.weights import Weights, collect_weights
 
@@ -79,14 +79,14 @@ def compile_spec(
     `switches` are the passes that run; `node_limit` bounds the search. Raises TraceError, TimelineError or TargetError.
     Random generators and numeric switches are put back.
     """
-    if target != "cpu":
-        raise TargetError("CAD4002", f"target `{target}` is not supported yet", expected="`cpu`", got=f"`{target}`")
-    device = torch.device("cpu")
-    with torch.random.fork_rng(devices=[]), applied(spec.numerics):
+    backend = _backend(target)
+    device = torch.device("cpu") if backend is None else backend.device
+    devices = [] if backend is None else [device]
+    with torch.random.fork_rng(devices=devices), applied(spec.numerics):
         release = read_release(spec)
-        traced, stock, fresh = (_build(spec, release, position, progress) for position in range(3))
+        traced, stock, fresh = (_build(spec, release, device, position, progress) for position in range(3))
         check_same_weights(traced.weights, stock.weights, "two builds of the model are not equal")
-        kept = _Kept(traced.weights, switches, device)
+        kept = _Kept(traced.weights, switches, device, traced.jobs.leaves.paths, backend)
         found = _explore(spec, traced, stock, kept, node_limit, progress)
         walked = _walk(kept, found, fresh, walk_events, progress)
         plan = assemble(
@@ -101,11 +101,12 @@ def compile_spec(
                 published=digests(release),
                 fidelity=kept.fidelity(walked),
                 numerics=tuple(sorted({**kept.numerics, **dict(shown(spec.numerics))}.items())),
-                environment=environment(),
+                environment=environment() if backend is None else backend.environment(),
             ),
             target,
             embed_weights=embed_weights,
         )
+        plan = plan if backend is None else backend.finish(plan)
     return CompiledPlan(plan, tuple(kept.recorded), tuple(item.unplanned_bytes for item in kept.lowered))
 
 
@@ -117,9 +118,20 @@ class _Built:
     weights: Weights
 
 
-def _build(spec: Spec, release: Mapping[str, Tensor], position: int, progress: Progress) -> _Built:
+def _backend(target: Target) -> Backend | None:
+    """Return what captures tapes for the target; None for the CPU, whose player runs tapes themselves."""
+    if target == "cpu":
+        return None
+    from cadencec.targets.cuda.target import start
+
+    return start()
+
+
+def _build(
+    spec: Spec, release: Mapping[str, Tensor], device: torch.device, position: int, progress: Progress
+) -> _Built:
     progress("build", position, 3)
-    model = load_model(spec.model.entry, dict(spec.model.options), Path(spec.path).parent)
+    model = load_model(spec.model.entry, dict(spec.model.options), Path(spec.path).parent, device)
     weights = collect_weights(model.adapter)
     apply_release(release, weights, spec.where("model.weights.file"))
     return _Built(Jobs(spec.program, declared_leaves(spec.program, spec.where), model), weights)
@@ -156,6 +168,8 @@ class _Kept:
     weights: Weights
     switches: frozenset[str]
     device: torch.device
+    paths: Sequence[str]
+    backend: Backend | None
     tapes: dict[Tape, int] = field(default_factory=dict)
     lowered: list[Lowered] = field(default_factory=list)
     recorded: list[Tape] = field(default_factory=list)
@@ -164,9 +178,10 @@ class _Kept:
     outputs: Outputs = field(default_factory=Outputs)
     probed: set[Topology] = field(default_factory=set)
 
-    def keep(self, key: Key, recording: Recording, executions: Sequence[Execution]) -> int:
+    def keep(self, found: Found) -> int:
         """Return the index of the finished tape of a recording, compared with the stock model's runs: with all of them
         and for determinism once for each sequence of ops, and otherwise with one that was not traced."""
+        key, recording, executions = found.key, found.recording, found.executions
         is_known = topology(recording.tape) in self.probed
         if not is_known:
             check_deterministic(recording, self.weights, executions[0], self.device)
@@ -182,9 +197,25 @@ class _Kept:
         self.constants.update(program.constants)
         index = self.tapes.setdefault(program.tape, len(self.tapes))
         if index == len(self.lowered):
-            self.lowered.append(lower(program.tape))
+            self.lowered.append(lower(program.tape) if self.backend is None else NOT_LOWERED)
             self.recorded.append(recording.tape)
+        if self.backend is not None:
+            self.backend.add(self._finding(found, program))
         return index
+
+    def _finding(self, found: Found, program: Program) -> Finding:
+        example = found.executions[0]
+        return Finding(
+            tape=program.tape,
+            constants=program.constants,
+            weights=self.weights.tensors,
+            inputs=example.inputs,
+            leaves=example.leaves,
+            before=found.before,
+            after=found.after,
+            outputs=found.outputs,
+            owners=self.paths,
+        )
 
     def fidelity(self, walked: Walked) -> Fidelity:
         """Return what was compared."""

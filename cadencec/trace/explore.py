@@ -26,8 +26,21 @@ from cadencec.trace.recorder import Recording
 from cadencec.trace.runner import Execution, Runner, Tracks
 from cadencec.trace.state import structure
 
-Keep = Callable[[Key, Recording, Sequence[Execution]], int]
-"""Takes what was recorded at a key, and what the stock model did on other values; returns the index of the tape."""
+@dataclass(frozen=True, slots=True)
+class Found:
+    """A new key: what was recorded there, what the stock model did on that and on other values, the forms of the leaves
+    that the stage reads and of those that it leaves behind, by path, and of its outputs."""
+
+    key: Key
+    recording: Recording
+    executions: Sequence[Execution]
+    before: Mapping[str, Form]
+    after: Mapping[str, Form]
+    outputs: tuple[Form, ...]
+
+
+Keep = Callable[[Found], int]
+"""Takes what was found at a key; returns the index of the tape."""
 
 DEFAULT_NODE_LIMIT = 20_000
 FORMS_LIMIT = 64
@@ -181,7 +194,10 @@ class _Search:
         self, key: Key, recording: Recording, executions: Sequence[Execution], tracks: Tracks, job: Job
     ) -> int:
         forms = self._form_indices(tracks.forms)
-        tape = self.keep(key, recording, executions)
+        known, paths = list(self.forms), self.leaves.paths
+        before = {paths[leaf]: known[form] for leaf, form in key.state}
+        after = {paths[leaf]: tracks.forms[leaf] for leaf in job.writes}
+        tape = self.keep(Found(key, recording, executions, before, after, tracks.output_forms))
         written = tuple((leaf, forms[leaf]) for leaf in job.writes)
         self.keys[key] = len(self.captures)
         self.captures.append(Capture(key, tape, written, tracks.output_forms, (), (), ()))

@@ -15,7 +15,7 @@ import inspect
 import random
 import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import dataclass
 from pathlib import Path
 from types import ModuleType
@@ -33,18 +33,21 @@ from cadencec.trace.source import SourceLines
 Option = None | bool | int | float | str
 
 _SEED = 0
+HOST = torch.device("cpu")
 
 
 @dataclass(frozen=True, slots=True)
 class Model:
-    """A loaded model. `adapter` is the object that the entry returned."""
+    """A loaded model. `adapter` is the object that the entry returned, on `device`."""
 
     adapter: Any
     entry: str
+    device: torch.device = HOST
 
     def init_state(self) -> object:
-        """Return the state at the start; a failure is a TraceError CAD3007 that names the line."""
-        with _blamed("init_state"):
+        """Return the state at the start, on the model's device; a failure is a TraceError CAD3007 that names the
+        line."""
+        with _blamed("init_state"), self._factories():
             return self.adapter.init_state()
 
     @property
@@ -56,8 +59,12 @@ class Model:
         """Return the state after a reset: the model's own, or the state at the start."""
         if not self.has_reset:
             return self.init_state()
-        with _blamed("reset"):
+        with _blamed("reset"), self._factories():
             return self.adapter.reset(state)
+
+    def _factories(self) -> AbstractContextManager[object]:
+        """Make new tensors on the model's device, where a state is made from nothing."""
+        return nullcontext() if self.device.type == "cpu" else self.device
 
     @property
     def has_stages(self) -> bool:
@@ -147,9 +154,12 @@ def _call_shape(function: Callable[..., Any], stage: Stage) -> tuple[bool, tuple
     return False, by_name
 
 
-def load_model(entry: str, options: Mapping[str, Option], base_folder: str | Path) -> Model:
+def load_model(
+    entry: str, options: Mapping[str, Option], base_folder: str | Path, device: torch.device = HOST
+) -> Model:
     """Build the model that a spec's `entry` names: `package.module:function` or `file.py:function`, the file relative
-    to `base_folder`. Raises TraceError (CAD3401 to CAD3407) that names the cause and the line of the user's code."""
+    to `base_folder`. It is built on the host and moved to `device`, so that its initial values are the same there.
+    Raises TraceError (CAD3401 to CAD3407) that names the cause and the line of the user's code."""
     place, _, name = entry.rpartition(":")
     with _steady_random():
         module = _import(place, Path(base_folder), entry)
@@ -161,7 +171,9 @@ def load_model(entry: str, options: Mapping[str, Option], base_folder: str | Pat
             _let_ours_through(error)
             raise _failure("CAD3406", f"`{entry}` failed", error) from error
     _check_protocol(adapter, entry)
-    return Model(adapter, entry)
+    if device.type != "cpu":
+        adapter.to(device)
+    return Model(adapter, entry, device)
 
 
 @contextmanager

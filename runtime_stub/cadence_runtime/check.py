@@ -13,6 +13,7 @@ from typing import Literal as OneOf
 import zstandard
 
 from cadence_runtime.errors import CadenceError, ErrorList, IncompatibleError
+from cadence_runtime.format.cuda import CudaPart
 from cadence_runtime.format.plan import Plan
 from cadence_runtime.format.reader import read_plan
 from cadence_runtime.weights import WeightsFile, find_weights, weight_faults
@@ -84,6 +85,24 @@ def target_reasons(plan: Plan, target: str | None) -> Iterator[CadenceError]:
 
         with applied(plan.provenance.numerics):
             yield from environment_reasons(dict(plan.provenance.environment), dict(environment()))
+    elif plan.cuda is not None:
+        yield from _cuda_reasons(plan, plan.cuda)
+
+
+def _cuda_reasons(plan: Plan, part: CudaPart) -> Iterator[CadenceError]:
+    from cadence_runtime.cuda.bindings import CudaDriver
+    from cadence_runtime.cuda.compatibility import device_reasons
+
+    driver = CudaDriver()
+    try:
+        info = driver.open(0)
+    except CadenceError as error:
+        yield error
+        return
+    try:
+        yield from device_reasons(plan, part, info)
+    finally:
+        driver.close()
 
 
 def environment_reasons(wanted: Mapping[str, str], here: Mapping[str, str]) -> Iterator[IncompatibleError]:

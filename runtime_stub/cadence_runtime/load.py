@@ -3,7 +3,7 @@
 import os
 
 from cadence_runtime.check import open_plan, target_reasons, weights_reasons
-from cadence_runtime.errors import IncompatibleError, raise_all
+from cadence_runtime.errors import raise_all
 from cadence_runtime.format.plan import Plan
 from cadence_runtime.player import Player
 from cadence_runtime.session import LoadedPlan
@@ -31,13 +31,23 @@ def load(path: str | os.PathLike[str], weights: str | os.PathLike[str] | None = 
 
 
 def _player(plan: Plan, file: WeightsFile | None) -> Player:
+    source = _no_weights if file is None else file.tensor
     if plan.target == "cpu":
         from cadence_runtime.cpu.numerics import apply
         from cadence_runtime.cpu.player import CpuPlayer
 
         apply(plan.provenance.numerics)
-        return CpuPlayer(plan, _no_weights if file is None else file.tensor)
-    raise IncompatibleError("CAD6001", "the plan is for another target", expected="`cpu`", got=f"`{plan.target}`")
+        return CpuPlayer(plan, source)
+    from cadence_runtime.cuda.bindings import CudaDriver
+    from cadence_runtime.cuda.player import CudaPlayer
+
+    driver = CudaDriver()
+    driver.open(0)
+    try:
+        return CudaPlayer(plan, driver, source)
+    except BaseException:
+        driver.close()
+        raise
 
 
 def _no_weights(name: str) -> memoryview:

@@ -24,6 +24,10 @@ class Lowered:
     unplanned_bytes: int
 
 
+NOT_LOWERED = Lowered((), Packing((), 0, 0, "none"), 0)
+"""Of a tape that another target captures."""
+
+
 def lower(tape: Tape) -> Lowered:
     """Plan the scratch of a tape. Raises TargetError CAD4001 for an op that the CPU player does not run."""
     for op in tape.ops:

@@ -35,13 +35,14 @@ class Stores:
 
 @dataclass(frozen=True, slots=True)
 class Job:
-    """A tape to capture: its host constants by digest, its stores, and valid bytes of inputs and leaves (1-D uint8
-    tensors) to run it on."""
+    """A tape to capture: its host constants by digest, its stores, valid bytes of inputs and leaf slots (1-D uint8
+    tensors) to run it on, and for each leaf that it reads the leaf whose slot that one lies in."""
 
     tape: Tape
     host: Mapping[str, Tensor]
     stores: Stores
     sample: Mapping[SlotName, Tensor]
+    owners: Mapping[str, str]
 
 
 @dataclass(slots=True)
@@ -107,7 +108,7 @@ def refill(placement: Placement, sample: Mapping[SlotName, Tensor]) -> None:
 def _play(job: Job, placement: Placement, boundaries: list[int] | None) -> list[Any]:
     """Run ops and stores on the current stream; return everything that has to stay alive."""
     memory = Memory(job.tape.storages, DEVICE)
-    _bind(memory, placement, job.host)
+    _bind(memory, placement, job)
     for op in job.tape.ops:
         if boundaries is not None:
             boundaries.append(_nodes_so_far())
@@ -118,14 +119,15 @@ def _play(job: Job, placement: Placement, boundaries: list[int] | None) -> list[
     return [memory, staged]
 
 
-def _bind(memory: Memory, placement: Placement, host: Mapping[str, Tensor]) -> None:
+def _bind(memory: Memory, placement: Placement, job: Job) -> None:
     for index, storage in enumerate(memory.storages):
         if storage.kind == "scratch":
             continue
         if storage.host:
-            memory.bind(index, host[storage.name])
+            memory.bind(index, job.host[storage.name])
         else:
-            memory.bind(index, placement.storages[SlotName(storage.kind, storage.name)])
+            name = job.owners[storage.name] if storage.kind == "leaf" else storage.name
+            memory.bind(index, placement.storages[SlotName(storage.kind, name)])
 
 
 def _store(tape: Tape, memory: Memory, placement: Placement, stores: Stores) -> list[Tensor]:

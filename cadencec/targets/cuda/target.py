@@ -1,0 +1,253 @@
+"""The CUDA target: captures every key as it is found, and completes the plan at the end.
+
+The profiling interface and the recording allocator have to come before the first CUDA call of the process, so a process
+compiles for CUDA before it does anything else with the device.
+"""
+
+import math
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field, replace
+
+import torch
+from torch import Tensor
+
+from cadence_runtime.cuda.bindings import CudaDriver
+from cadence_runtime.cuda.driver import DeviceInfo
+from cadence_runtime.errors import TargetError
+from cadence_runtime.format.plan import Capture, Plan, Section, TensorForm
+from cadence_runtime.format.tape import ITEM_BYTES, Binding, Storage, Tape, View
+from cadencec.arena.planner import Buffer, aligned
+from cadencec.arena.planner import plan as pack
+from cadencec.targets.backend import Finding
+from cadencec.targets.cuda.allocator import RecordingAllocator
+from cadencec.targets.cuda.capture import DEVICE, Job, Stores
+from cadencec.targets.cuda.images import ImageCollector
+from cadencec.targets.cuda.libraries import library_of
+from cadencec.targets.cuda.part import PartBuilder, PlacedRecording
+from cadencec.targets.cuda.placement import Placement, Slot, SlotName
+from cadencec.targets.cuda.recording import CudaRecorder, CudaRecording
+
+ARENA_ADDRESS = 0x6F00_0000_0000
+"""Where arenas are recorded, and where a load asks for its own first."""
+RANGE_BYTES = 1 << 40
+
+
+@dataclass(slots=True)
+class CudaTarget:
+    """One compilation for the device of this process."""
+
+    info: DeviceInfo
+    _collector: ImageCollector
+    _allocator: RecordingAllocator
+    _recorder: CudaRecorder
+    device: torch.device = DEVICE
+    recordings: list[CudaRecording] = field(default_factory=list)
+    _slots: list[tuple[SlotName, ...]] = field(default_factory=list)
+    _tapes: list[Tape] = field(default_factory=list)
+
+    def add(self, finding: Finding) -> None:
+        """Capture a key; the n-th one belongs to the n-th capture of the plan."""
+        slots = list(self._slots_of(finding))
+        placements = (Placement(self._allocator, slots), Placement(self._allocator, slots))
+        host = {s.name: finding.constants[s.name] for s in finding.tape.storages if s.kind == "constant" and s.host}
+        owners = {
+            path: finding.owners[form.slot] for path, form in finding.before.items() if isinstance(form, TensorForm)
+        }
+        job = Job(finding.tape, host, _stores(finding), dict(_sample(finding)), owners)
+        self.recordings.append(self._recorder.record(job, placements))
+        self._slots.append(tuple(slot.name for slot in slots))
+        self._tapes.append(finding.tape)
+
+    def finish(self, plan: Plan) -> Plan:
+        """Return the plan with its graphs, its scratch packed, and tapes that only say what a stage's interface is."""
+        packings = [pack(_buffers(recording)) for recording in self.recordings]
+        tallest = max(packings, key=lambda packing: packing.height_bytes)
+        bound = max(packing.lower_bound_bytes for packing in packings)
+        sections = [section for section in plan.sections if section.name != "scratch"]
+        scratch_at = _end(sections)
+        scratch = Section("scratch", scratch_at, tallest.height_bytes, bound, tallest.method)
+        library = _Library(scratch_at + aligned(tallest.height_bytes), list(plan.blobs))
+        builder = PartBuilder(self._collector.images, library_of, library.add_blob, library.reserve)
+        for index, (recording, packing) in enumerate(zip(self.recordings, packings, strict=True)):
+            slots = [_arena_offset(plan, plan.captures[index], name) for name in self._slots[index]]
+            offsets = (scratch_at + offset for offset in packing.offsets)
+            numbers = (buffer.number for buffer in recording.scratch)
+            placed = PlacedRecording(recording, self._tapes[index], slots, dict(zip(numbers, offsets, strict=True)))
+            builder.add(placed)
+        part = builder.finish(self._allocator.base, self.info.compute_capability, self.info.driver)
+        sections += [scratch, Section("library", library.lower, library.size_bytes, library.size_bytes, "in a row")]
+        tapes, numbers_ = _interfaces(plan)
+        captures = tuple(replace(capture, tape=numbers_[capture.tape], scratch=()) for capture in plan.captures)
+        return replace(
+            plan,
+            target="cuda",
+            tapes=tapes,
+            captures=captures,
+            sections=tuple(sections),
+            blobs=tuple(library.blobs),
+            cuda=part,
+        )
+
+    def environment(self) -> tuple[tuple[str, str], ...]:
+        """Return what the captures were made with."""
+        pairs = {
+            "cuda": str(torch.version.cuda),
+            "cudnn": str(torch.backends.cudnn.version()),  # type: ignore[no-untyped-call]
+            "gpu": self.info.name,
+            "torch": torch.__version__.partition("+")[0],
+        }
+        return tuple(sorted(pairs.items()))
+
+    def _slots_of(self, finding: Finding) -> Iterator[Slot]:
+        """Yield the named buffers of a capture, each storage of the tape once, then slots that are only written."""
+        sizes = _slot_sizes(finding)
+        for storage in finding.tape.storages:
+            if storage.kind == "weight":
+                yield Slot(SlotName("weight", storage.name), storage.size_bytes, _bytes(finding.weights[storage.name]))
+            elif storage.kind == "constant" and not storage.host:
+                content = finding.constants[storage.name]
+                yield Slot(SlotName("constant", storage.name), storage.size_bytes, content)
+            elif storage.kind == "input":
+                yield Slot(SlotName("input", storage.name), storage.size_bytes)
+        for owner, size in sizes.items():
+            yield Slot(SlotName("leaf", owner), size)
+        for binding, form in zip(finding.tape.outputs, finding.outputs, strict=True):
+            if isinstance(form, TensorForm):
+                yield Slot(SlotName("output", binding.name), span_bytes(form))
+
+
+def start() -> CudaTarget:
+    """Begin a compilation. Raises TargetError CAD4103 when the process has used CUDA before, DeviceError without a
+    device."""
+    if torch.cuda.is_initialized():  # type: ignore[no-untyped-call]
+        raise TargetError(
+            "CAD4103",
+            "this process has used CUDA before the compiler began",
+            expected="a fresh process",
+            got="an initialised device",
+            hint="run `cadencec compile --target cuda`, which is one",
+        )
+    collector = ImageCollector()
+    collector.__enter__()  # for as long as the process lives: modules are loaded when they are first used
+    info = CudaDriver().open(DEVICE.index)
+    allocator = RecordingAllocator(ARENA_ADDRESS, RANGE_BYTES, DEVICE.index)
+    allocator.install()
+    return CudaTarget(info, collector, allocator, CudaRecorder(allocator, collector.images))
+
+
+@dataclass(slots=True)
+class _Library:
+    """The section behind scratch, and the blobs of the plan, both growing."""
+
+    lower: int
+    blobs: list[bytes]
+    size_bytes: int = 0
+
+    def add_blob(self, content: bytes) -> int:
+        if content not in self.blobs:
+            self.blobs.append(content)
+        return self.blobs.index(content)
+
+    def reserve(self, size_bytes: int) -> int:
+        offset = self.lower + self.size_bytes
+        self.size_bytes += aligned(size_bytes)
+        return offset
+
+
+def span_bytes(form: TensorForm) -> int:
+    """Return how many bytes from the start of its slot a tensor reaches."""
+    if 0 in form.sizes:
+        return 0
+    last = sum((size - 1) * stride for size, stride in zip(form.sizes, form.strides, strict=True))
+    return (form.offset + last + 1) * ITEM_BYTES[form.dtype]
+
+
+def _slot_sizes(finding: Finding) -> dict[str, int]:
+    """Return the size of each leaf slot that the capture touches, by the path of the slot's leaf."""
+    sizes: dict[str, int] = {}
+    for form in (*finding.before.values(), *finding.after.values()):
+        if isinstance(form, TensorForm):
+            owner = finding.owners[form.slot]
+            sizes[owner] = max(sizes.get(owner, 0), span_bytes(form))
+    return sizes
+
+
+def _stores(finding: Finding) -> Stores:
+    outputs = tuple(form if isinstance(form, TensorForm) else None for form in finding.outputs)
+    leaves: list[tuple[str, TensorForm] | None] = []
+    for binding in finding.tape.state_out:
+        form = finding.after.get(binding.name)
+        leaves.append((finding.owners[form.slot], form) if isinstance(form, TensorForm) else None)
+    return Stores(outputs, tuple(leaves))
+
+
+def _sample(finding: Finding) -> Iterator[tuple[SlotName, Tensor]]:
+    """Yield bytes of inputs and leaf slots that the stage was run on."""
+    for binding in finding.tape.inputs:
+        value = finding.inputs[binding.name]
+        if isinstance(value, Tensor) and isinstance(binding.value, View):
+            yield SlotName("input", binding.name), _bytes(value.contiguous())
+    for path, form in finding.before.items():
+        value = finding.leaves[path]
+        if isinstance(value, Tensor) and isinstance(form, TensorForm) and finding.owners[form.slot] == path:
+            yield SlotName("leaf", path), _bytes(value)
+
+
+def _bytes(tensor: Tensor) -> Tensor:
+    """Return the bytes of a tensor's storage from its start, as a 1-D uint8 tensor on the same device."""
+    window = torch.empty(0, dtype=torch.uint8, device=tensor.device)
+    return window.set_(tensor.detach().untyped_storage())
+
+
+def _buffers(recording: CudaRecording) -> list[Buffer]:
+    return [Buffer(str(b.number), b.size_bytes, b.lower, b.upper) for b in recording.scratch]
+
+
+def _end(sections: Sequence[Section]) -> int:
+    return max(section.offset + aligned(section.size_bytes) for section in sections)
+
+
+def _arena_offset(plan: Plan, capture: Capture, name: SlotName) -> int:
+    """Return where a named buffer of a capture stands in the plan's arena."""
+    base = {section.name: section.offset for section in plan.sections}
+    tape = plan.tapes[capture.tape]
+    match name.kind:
+        case "weight":
+            return base["weights"] + next(weight.offset for weight in plan.weights if weight.name == name.name)
+        case "constant":
+            return base["constants"] + next(c.offset for c in plan.constants if c.sha256 == name.name)
+        case "leaf":
+            return base["state"] + next(leaf.slot_offset for leaf in plan.leaves if leaf.path == name.name)
+        case "input":
+            return base["io"] + capture.input_offsets[_position(tape.inputs, name.name)]
+        case "output":
+            return base["io"] + capture.output_offsets[_position(tape.outputs, name.name)]
+
+
+def _position(bindings: Sequence[Binding], name: str) -> int:
+    return next(index for index, binding in enumerate(bindings) if binding.name == name)
+
+
+def _interfaces(plan: Plan) -> tuple[tuple[Tape, ...], list[int]]:
+    """Return the tapes without their ops, each once, and for each tape of the plan the number of its interface."""
+    found: dict[Tape, int] = {}
+    numbers = [found.setdefault(interface(tape), len(found)) for tape in plan.tapes]
+    return tuple(found), numbers
+
+
+def interface(tape: Tape) -> Tape:
+    """Return what a stage takes and leaves, without how: bindings on storages of their own."""
+    storages: list[Storage] = []
+
+    def bound(binding: Binding) -> Binding:
+        if not isinstance(binding.value, View):
+            return binding
+        kind = tape.storages[binding.value.storage].kind
+        size = max(math.prod(binding.value.sizes) * ITEM_BYTES[binding.value.dtype], binding.value.span()[1])
+        named = kind in ("input", "leaf")
+        storages.append(Storage(kind if named else "scratch", binding.name if named else "", size))
+        return replace(binding, value=replace(binding.value, storage=len(storages) - 1))
+
+    inputs, state_in = tuple(map(bound, tape.inputs)), tuple(map(bound, tape.state_in))
+    outputs, state_out = tuple(map(bound, tape.outputs)), tuple(map(bound, tape.state_out))
+    return Tape(tape.stage, tuple(storages), inputs, state_in, (), outputs, state_out, tape.draws)
