@@ -6,6 +6,7 @@ import torch
 
 from cadencec.passes import dead, fills, fold, in_place, kernels
 from cadencec.passes.program import Context, Program
+from cadencec.trace.neutral import no_collection
 from cadencec.trace.recorder import Recording
 from cadencec.trace.weights import Weights
 
@@ -27,7 +28,8 @@ def optimise(
     """Return the recording's tape after the passes that are switched on, with its constants."""
     context = Context(device or torch.device("cpu"), weights.tensor)
     program = Program(recording.tape, recording.constants, recording.derived)
-    for name, run in PASSES.items():
-        if name in switches:
-            program = run(program, context)
+    with no_collection():
+        for name, run in PASSES.items():
+            if name in switches:
+                program = run(program, context)
     return program

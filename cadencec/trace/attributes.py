@@ -6,8 +6,8 @@ Model.layers[0].cache = tensor   ->  `layers.0.cache`        Model.seen = {"n": 
 import types
 import weakref
 from collections import deque
-from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
 from typing import Any
 from typing import Literal as OneOf
 
@@ -21,92 +21,112 @@ Scalar = bool | int | float | complex | str | bytes | None
 SCALARS = (bool, int, float, complex, str, bytes, type(None))
 
 _MODULE_INTERNALS = frozenset(vars(nn.Module())) - {"training"}
+_LEAVES = (Tensor, np.ndarray, *SCALARS)
 _OPAQUE = (types.ModuleType, types.FunctionType, types.MethodType, types.BuiltinFunctionType, type, weakref.ref)
 
 
 @dataclass(frozen=True, slots=True)
 class Attribute:
-    """A tensor, numpy array or scalar that a model holds at `path`."""
+    """A tensor, numpy array or scalar that a model holds at `path`. For a tensor `place` is where it stood when it was
+    met (`tensor.data = other` moves it), and `storage` keeps that from being reused; an array is a copy."""
 
     path: str
     kind: AttributeKind
     value: Tensor | np.ndarray[Any, Any] | Scalar
+    storage: torch.UntypedStorage | None = None
+    place: tuple[object, ...] = ()
 
 
-def walk(model: object) -> Iterator[Attribute]:
-    """Yield what the model holds, in the order in which it was set; an object held twice is met once."""
-    yield from _walk(model, "", "attribute", set())
+def attribute(path: str, kind: AttributeKind, value: Any) -> Attribute:
+    """Return what a model holds at a path as it is now."""
+    if isinstance(value, np.ndarray):
+        return Attribute(path, kind, value.copy())
+    if not isinstance(value, Tensor) or value.layout != torch.strided:
+        return Attribute(path, kind, value)
+    storage = value.untyped_storage()
+    place = (storage._cdata, value.storage_offset(), value.dtype, value.shape, value.stride())
+    return Attribute(path, kind, value, storage, place)
+
+
+def walk(model: object) -> list[Attribute]:
+    """Return what the model holds, in the order in which it was set; an object held twice is met once."""
+    return _visit(model).leaves
 
 
 def modules_of(model: object) -> list[tuple[str, nn.Module]]:
     """Return every module that a model holds, with its path, the model itself included."""
-    found: list[tuple[str, nn.Module]] = []
-    _collect_modules(model, "", set(), found)
+    return _visit(model).modules
+
+
+@dataclass(slots=True)
+class _Visit:
+    """What a walk has found so far. `seen` keeps the objects themselves: some are made for the walk, and another one
+    must not come to stand at their address."""
+
+    leaves: list[Attribute] = field(default_factory=list)
+    modules: list[tuple[str, nn.Module]] = field(default_factory=list)
+    seen: dict[int, object] = field(default_factory=dict)
+
+    def enter(self, value: object, path: str, kind: AttributeKind) -> None:
+        if isinstance(value, _LEAVES):
+            self.leaves.append(attribute(path, kind, value))
+            return
+        if id(value) in self.seen or isinstance(value, _OPAQUE):
+            return
+        self.seen[id(value)] = value
+        if isinstance(value, nn.Module):
+            self.modules.append((path, value))
+        prefix = f"{path}." if path else ""
+        for name, child, child_kind in _children(value):
+            self.enter(child, prefix + name, child_kind)
+
+
+def _visit(model: object) -> _Visit:
+    visit = _Visit()
+    visit.enter(model, "", "attribute")
+    return visit
+
+
+Child = tuple[str, object, AttributeKind]
+
+
+def _children(value: object) -> Iterable[Child]:
+    if isinstance(value, nn.Module):
+        scripted = isinstance(value, torch.jit.ScriptModule)
+        return _script_children(value) if scripted else _module_children(value)  # type: ignore[arg-type]
+    if isinstance(value, dict | Mapping):
+        return [(str(key), child, "attribute") for key, child in value.items()]
+    if isinstance(value, list | tuple | deque):
+        return [(str(index), child, "attribute") for index, child in enumerate(value)]
+    return [(name, child, "attribute") for name, child in _fields(value)]
+
+
+def _module_children(module: nn.Module) -> list[Child]:
+    own = vars(module).items()
+    return _registered(module) + [(name, child, "attribute") for name, child in own if name not in _MODULE_INTERNALS]
+
+
+def _registered(module: nn.Module) -> list[Child]:
+    found: list[Child] = [(name, child, "parameter") for name, child in module._parameters.items()]
+    found += [(name, child, "buffer") for name, child in module._buffers.items()]
+    found += [(name, child, "attribute") for name, child in module._modules.items()]
     return found
 
 
-def _collect_modules(value: object, path: str, seen: set[int], found: list[tuple[str, nn.Module]]) -> None:
-    if isinstance(value, (Tensor, np.ndarray, *SCALARS, *_OPAQUE)) or id(value) in seen:
-        return
-    seen.add(id(value))
-    if isinstance(value, nn.Module):
-        found.append((path, value))
-    for name, child, _ in _children(value):
-        _collect_modules(child, f"{path}.{name}" if path else name, seen, found)
+def _script_children(module: torch.jit.ScriptModule) -> list[Child]:
+    found = _registered(module)
+    known = {name for name, _, _ in found}
+    names = [name for name in script_attributes(module) if name not in known]
+    found += [(name, module._c.getattr(name), "attribute") for name in names]
+    return found + [(name, tensor, "attribute") for name, tensor in _script_constants(module)]
 
 
-def _walk(value: object, path: str, kind: AttributeKind, seen: set[int]) -> Iterator[Attribute]:
-    if isinstance(value, (Tensor, np.ndarray, *SCALARS)):
-        yield Attribute(path, kind, value)
-        return
-    if isinstance(value, _OPAQUE) or id(value) in seen:
-        return
-    seen.add(id(value))
-    for name, child, child_kind in _children(value):
-        yield from _walk(child, f"{path}.{name}" if path else name, child_kind, seen)
-
-
-def _children(value: object) -> Iterator[tuple[str, object, AttributeKind]]:
-    if isinstance(value, torch.jit.ScriptModule):
-        yield from _script_children(value)
-    elif isinstance(value, nn.Module):
-        yield from _module_children(value)
-    elif isinstance(value, Mapping):
-        yield from ((str(key), child, "attribute") for key, child in value.items())
-    elif isinstance(value, list | tuple | deque):
-        yield from ((str(index), child, "attribute") for index, child in enumerate(value))
-    else:
-        yield from ((name, child, "attribute") for name, child in _fields(value))
-
-
-def _module_children(module: nn.Module) -> Iterator[tuple[str, object, AttributeKind]]:
-    yield from _registered(module)
-    plain = ((name, child) for name, child in vars(module).items() if name not in _MODULE_INTERNALS)
-    yield from ((name, child, "attribute") for name, child in plain)
-
-
-def _registered(module: nn.Module) -> Iterator[tuple[str, object, AttributeKind]]:
-    yield from ((name, child, "parameter") for name, child in module._parameters.items())
-    yield from ((name, child, "buffer") for name, child in module._buffers.items())
-    yield from ((name, child, "attribute") for name, child in module._modules.items())
-
-
-def _script_children(module: torch.jit.ScriptModule) -> Iterator[tuple[str, object, AttributeKind]]:
-    registered = list(_registered(module))
-    yield from registered
-    known = {name for name, _, _ in registered}
-    for name in script_attributes(module):
-        if name not in known:
-            yield name, module._c.getattr(name), "attribute"
-    yield from _script_constants(module)
-
-
-def _script_constants(module: torch.jit.ScriptModule) -> Iterator[tuple[str, object, AttributeKind]]:
+def _script_constants(module: torch.jit.ScriptModule) -> Iterator[tuple[str, Tensor]]:
     """Yield the tensors that stand in the code itself: those of traced and of frozen modules."""
     for method in module._c._method_names():
         nodes = module._c._get_method(method).graph.findAllNodes("prim::Constant")
         tensors = [node.t("value") for node in nodes if node.hasAttribute("value") and node.kindOf("value") == "t"]
-        yield from ((f"{method}.{index}", tensor, "attribute") for index, tensor in enumerate(tensors))
+        yield from ((f"{method}.{index}", tensor) for index, tensor in enumerate(tensors))
 
 
 def script_attributes(module: torch.jit.ScriptModule) -> list[str]:

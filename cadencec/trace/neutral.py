@@ -4,6 +4,7 @@ Under `inference_mode` composite ops reach a dispatch mode whole and kernels are
 a recording would not be those of the ops below. `no_grad` has the same values and no such routes.
 """
 
+import gc
 from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
@@ -25,6 +26,18 @@ def neutral() -> Iterator[None]:
             yield
         finally:
             mode.__enter__, mode.__exit__ = kept
+
+
+@contextmanager
+def no_collection() -> Iterator[None]:
+    """Hold the garbage collector: it would walk all that a recording makes, again and again, and find nothing."""
+    was_enabled = gc.isenabled()
+    gc.disable()
+    try:
+        yield
+    finally:
+        if was_enabled:
+            gc.enable()
 
 
 def _enter(self: Any) -> None:

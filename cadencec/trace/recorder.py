@@ -21,7 +21,7 @@ from cadencec.trace.flags import numerics
 from cadencec.trace.history import History, Leftover
 from cadencec.trace.host import watched
 from cadencec.trace.mode import Recorder
-from cadencec.trace.neutral import neutral
+from cadencec.trace.neutral import neutral, no_collection
 from cadencec.trace.operands import map_views, on_storage
 from cadencec.trace.storages import StorageTable
 from cadencec.trace.weights import Weights, collect_weights
@@ -138,7 +138,7 @@ def _record(run: _Run) -> tuple[Recording, list[undeclared.Change], Recorder]:
 def _execute(mode: Recorder, run: _Run) -> tuple[Sequence[Leaf], Mapping[str, Leaf]]:
     """Run the model under the mode. An error of ours wins over whatever the model made of it."""
     try:
-        with neutral(), watched(mode), mode:
+        with neutral(), no_collection(), watched(mode), mode:
             result = run.call()
     except CadenceError as error:
         raise mode.error or error from None

@@ -19,8 +19,6 @@ from cadencec.trace.operands import views_of
 from cadencec.trace.ranges import ByteSet
 from cadencec.trace.storages import StorageTable
 
-MISSING = Attribute("", "attribute", None)
-
 
 @dataclass(frozen=True, slots=True)
 class Change:
@@ -42,18 +40,16 @@ class Change:
 
 
 def snapshot(model: object) -> dict[str, Attribute]:
-    """Return everything that the model holds, by path; numpy arrays are copied."""
-    found = {}
-    for attribute in walk(model):
-        value = attribute.value
-        copied = value.copy() if isinstance(value, np.ndarray) else value
-        found[attribute.path] = Attribute(attribute.path, attribute.kind, copied)
-    return found
+    """Return everything that the model holds, by path."""
+    return {attribute.path: attribute for attribute in walk(model)}
 
 
 def changes(before: Mapping[str, Attribute], after: Mapping[str, Attribute]) -> list[Change]:
     """Return what differs, in the order of the model. A tensor in place of another one is a change."""
-    paths = list(dict.fromkeys((*before, *after)))
+    if before.keys() == after.keys():
+        pairs = zip(before.values(), map(after.__getitem__, before), strict=True)
+        return [Change(old.path, old, new) for old, new in pairs if not _is_same(old, new)]
+    paths = dict.fromkeys((*before, *after))
     found = (Change(path, before.get(path), after.get(path)) for path in paths)
     return [change for change in found if not _is_same(change.before, change.after)]
 
@@ -156,15 +152,10 @@ def _is_same(before: Attribute | None, after: Attribute | None) -> bool:
         return before is after
     left, right = before.value, after.value
     if isinstance(left, Tensor) and isinstance(right, Tensor):
-        return _place(left) == _place(right)
+        return before.place == after.place and (left is right or bool(before.place))
     if isinstance(left, np.ndarray) and isinstance(right, np.ndarray):
         return left.dtype == right.dtype and left.shape == right.shape and left.tobytes() == right.tobytes()
-    return type(left) is type(right) and (left is right or repr(left) == repr(right))
-
-
-def _place(tensor: Tensor) -> tuple[object, ...]:
-    storage = tensor.untyped_storage()._cdata
-    return storage, tensor.storage_offset(), tensor.dtype, tuple(tensor.shape), tensor.stride()
+    return left is right or (type(left) is type(right) and repr(left) == repr(right))
 
 
 def _has_same_bits(change: Change) -> bool:

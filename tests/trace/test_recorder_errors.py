@@ -2,6 +2,7 @@
 
 import copy
 
+import numpy as np
 import pytest
 import torch
 from torch import Tensor, nn
@@ -382,6 +383,28 @@ def test_an_attribute_bound_to_changing_data():
         f"  at:       {line_of(step, 'tanh').rpartition(': ')[0]}\n"
         "  hint:     declare it as a leaf of the state: return it from `init_state` and `step`"
     )
+
+
+def test_an_attribute_whose_data_is_replaced():
+    model = Holder()
+
+    def step(s, x):
+        model.mean.data = torch.tanh(model.mean + x)
+        return s, [model.mean * 1]
+
+    assert refused(step, model=model).startswith("CAD3202: undeclared state: attribute `mean`")
+
+
+def test_an_array_that_changes():
+    model = Holder()
+    model.notes["table"] = np.zeros(3)
+
+    def step(s, x):
+        model.notes["table"][0] += 1
+        return s, [x + 1]
+
+    message = refused(step, model=model)
+    assert message.startswith("CAD3203: undeclared state: attribute `notes.table` changes on every run")
 
 
 def test_a_list_that_keeps_tensors():
