@@ -23,25 +23,27 @@ from cadencec.trace.watch import first_difference, needed_results
 from cadencec.trace.weights import Weights
 
 TRIES = 8
-"""How often an op runs on the same operands before it counts as deterministic."""
+"""How often an op, or a model that failed to replay, runs on the same operands before it counts as deterministic."""
 
 _CUDNN = "numerics: {cudnn_deterministic: true}"
 _ALGORITHMS = "numerics: {deterministic_algorithms: true}"
 _LEVERS = {"convolution": _CUDNN, "cudnn_convolution": _CUDNN, "_cudnn_rnn": _CUDNN, "convolution_backward": _CUDNN}
 
 
-def check_deterministic(recording: Recording, weights: Weights, execution: Execution, device: torch.device) -> None:
-    """Run the stock model a second time. Raises TraceError CAD3801 that names the op, its line and the lever."""
-    run = execution.again()
-    torch.manual_seed(execution.seed)
-    outputs, state = run()
+def check_deterministic(
+    recording: Recording, weights: Weights, execution: Execution, device: torch.device, *, tries: int = 1
+) -> None:
+    """Run the stock model again. Raises TraceError CAD3801 that names the op, its line and the lever."""
     expected = [*execution.outputs, *execution.state.values()]
     names = [binding.name for binding in (*recording.tape.outputs, *recording.tape.state_out)]
-    again = [*outputs, *state.values()]
-    for name, left, right in zip(names, expected, again, strict=True):
-        found = difference(right, left)
-        if found is not None:
-            raise _unequal(recording, weights, execution, device, f"`{name}` {found}")
+    for _ in range(tries):
+        run = execution.again()
+        torch.manual_seed(execution.seed)
+        outputs, state = run()
+        for name, left, right in zip(names, expected, [*outputs, *state.values()], strict=True):
+            found = difference(right, left)
+            if found is not None:
+                raise _unequal(recording, weights, execution, device, f"`{name}` {found}")
 
 
 def _unequal(

@@ -26,6 +26,7 @@ from cadencec.trace.recorder import Recording
 from cadencec.trace.runner import Execution, Runner, Tracks
 from cadencec.trace.state import structure
 
+
 @dataclass(frozen=True, slots=True)
 class Found:
     """A new key: what was recorded there, what the stock model did on that and on other values, the forms of the leaves

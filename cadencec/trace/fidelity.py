@@ -141,7 +141,7 @@ def explain(
     )
 
 
-def check_same_weights(left: Weights, right: Weights, what: str, ignored: Iterable[str] = ()) -> None:
+def check_same_weights(left: Weights, right: Weights, what: str, hint: str, ignored: Iterable[str] = ()) -> None:
     """Compare the tensors of two models by name. Raises TraceError CAD3703, naming the first few that differ."""
     differing = [
         name
@@ -155,7 +155,7 @@ def check_same_weights(left: Weights, right: Weights, what: str, ignored: Iterab
             what,
             expected="the same tensors, bit for bit",
             got="another " + ", ".join(f"`{name}`" for name in (differing or strange)[:5]),
-            hint="a session must change nothing but its state, and two builds of a model must be equal",
+            hint=hint,
         )
 
 

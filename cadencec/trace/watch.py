@@ -127,5 +127,13 @@ def first_difference(got: Tensor, expected: Tensor) -> str | None:
     byte = int((left != right).nonzero()[0])
     flat = byte // got.element_size()
     index = [int(i) for i in torch.unravel_index(torch.tensor(flat), got.shape)] if got.dim() else []
-    ours, theirs = got.reshape(-1)[flat].item(), expected.reshape(-1)[flat].item()
-    return f"{index}: {ours!r} instead of {theirs!r}"
+    ours, theirs = repr(got.reshape(-1)[flat].item()), repr(expected.reshape(-1)[flat].item())
+    if ours == theirs:
+        size = got.element_size()
+        ours, theirs = (_hex(data[flat * size : (flat + 1) * size]) for data in (left, right))
+    return f"{index}: {ours} instead of {theirs}"
+
+
+def _hex(data: Tensor) -> str:
+    """Return the bytes of one number, most significant first: NaNs differ in nothing else that can be read."""
+    return "0x" + bytes(data.tolist())[::-1].hex()

@@ -16,10 +16,10 @@ from cadencec.spec.spec import Spec
 IMPORTS = "import torch\nfrom torch import nn\n"
 
 STEP = """
-    stages: {step: {inputs: {x: {dtype: float32}}, outputs: [y]}}
-    events:
-      frame: {inputs: {x: [2, 4]}, run: [step]}
-      turn: {reset: true}
+stages: {step: {inputs: {x: {dtype: float32}}, outputs: [y]}}
+events:
+  frame: {inputs: {x: [2, 4]}, run: [step]}
+  turn: {reset: true}
 """
 """One stage on two rows of four, and a reset."""
 

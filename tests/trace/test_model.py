@@ -86,7 +86,7 @@ def test_a_module_that_is_not_there(tmp_path):
 @pytest.mark.parametrize(
     ("code", "got", "at"),
     [
-        ("import no_such_thing_x\n", "ModuleNotFoundError: No module named 'no_such_thing_x'", ":1: import no_such_thing_x"),
+        ("import no_such_x\n", "ModuleNotFoundError: No module named 'no_such_x'", ":1: import no_such_x"),
         ("x = 1\ny = 1 / 0\n", "ZeroDivisionError: division by zero", ":2: y = 1 / 0"),
         ("def f(:\n", "SyntaxError: invalid syntax (model.py, line 1)", ":1"),
         ("import sys\nsys.exit(3)\n", "SystemExit: 3", ":2: sys.exit(3)"),
