@@ -8,7 +8,7 @@ def same_bits(left: object, right: object) -> bool:
     """Return whether two values are the same: for tensors dtype, sizes, strides and every byte of every element."""
     if isinstance(left, Tensor) and isinstance(right, Tensor):
         same_form = left.dtype == right.dtype and left.shape == right.shape and left.stride() == right.stride()
-        return same_form and torch.equal(raw_bytes(left), raw_bytes(right))
+        return same_form and torch.equal(raw_bytes(left), raw_bytes(right).to(left.device))
     return type(left) is type(right) and left == right
 
 

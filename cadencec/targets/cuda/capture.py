@@ -6,6 +6,7 @@ plans, handles and workspaces before.
 """
 
 import gc
+import warnings
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -76,7 +77,8 @@ class Bench:
         """Capture a tape."""
         graph = torch.cuda.CUDAGraph(keep_graph=True)
         boundaries: list[int] = []
-        with torch.no_grad(), _collector_held(), torch.cuda.stream(self.stream):
+        with torch.no_grad(), _collector_held(), warnings.catch_warnings(), torch.cuda.stream(self.stream):
+            warnings.filterwarnings("ignore", "The CUDA Graph is empty")  # a start may be all constants, or nothing
             graph.capture_begin(capture_error_mode="thread_local")
             try:
                 alive = _play(job, placement, boundaries)
