@@ -89,7 +89,7 @@ def compare(
     found = [Difference(name, what) for name, got, expected in pairs if (what := difference(got, expected))]
     moved = zip(generator_states(device), execution.generators, strict=True)
     if not all(torch.equal(got, expected) for got, expected in moved):
-        found.append(Difference("the random generator", "it has drawn another number of values"))
+        found.append(Difference("the random generator", "has drawn another number of values"))
     return found
 
 

@@ -161,7 +161,7 @@ def test_a_draw_that_a_tape_lacks_moves_the_generator(tmp_path, monkeypatch):
         return Program(replace(recording.tape, ops=ops), recording.constants)
 
     monkeypatch.setattr("cadencec.plan.compile.optimise", broken)
-    assert "the random generator it has drawn another number of values" in refused(tmp_path, BODY, code)
+    assert "the random generator has drawn another number of values" in refused(tmp_path, BODY, code)
 
 
 def test_constant_outputs_are_told(tmp_path):
