@@ -14,6 +14,7 @@ import torch
 from torch import Tensor
 
 from cadence_runtime.cpu.environment import environment
+from cadence_runtime.errors import TraceError
 from cadence_runtime.format.plan import Fidelity, Plan, Target
 from cadence_runtime.format.tape import Tape
 from cadencec.passes.pipeline import ALL, optimise
