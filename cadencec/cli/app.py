@@ -59,12 +59,13 @@ def compile_verb(as_json: bool, dump_tape: bool, **given: Any) -> None:
 @click.argument("spec")
 @set_option
 @json_option
-def explain_verb(spec: str, overrides: dict[str, str], as_json: bool) -> None:
+def explain_verb(spec: str, overrides: dict[str, str], as_json: bool) -> int:
     """Show what follows from a clock spec alone.
 
-    Clocks, regions, reachable shapes, demand of memory, and what bounds it. No model is run.
+    Clocks, regions, reachable shapes, demand of memory, and what bounds it. No model is run. A spec that grows without
+    bound is explained too, with exit code 2.
     """
-    from cadencec.explain import explain, render, to_json
+    from cadencec.explain import exit_code, explain, render, to_json
     from cadencec.spec import load_spec
 
     found = explain(load_spec(spec, overrides))
@@ -72,6 +73,7 @@ def explain_verb(spec: str, overrides: dict[str, str], as_json: bool) -> None:
         streams.put_json("cadencec.explain/1", to_json(found))
     else:
         streams.put(render(found))
+    return exit_code(found)
 
 
 @app.command("inspect", epilog=examples("cadencec inspect model.cpu.plan", "cadencec inspect model.cpu.plan --json"))

@@ -28,7 +28,7 @@ def dependencies(program: Program) -> "nx.MultiDiGraph[Node]":
             graph.add_edge(("region", name), node, kind="read", rate_hz=graph.nodes["region", name]["rate_hz"])
         for name in stage.writes:
             graph.add_edge(node, ("region", name), kind="write", rate_hz=graph.nodes["region", name]["rate_hz"])
-    for source, target, tensor in _handed_on(program):
+    for source, target, tensor in handed_on(program):
         graph.add_edge(("stage", source), ("stage", target), kind="tensor", tensor=tensor)
     return graph
 
@@ -42,7 +42,7 @@ def affected_by(program: Program, region: str) -> tuple[tuple[str, ...], tuple[s
     )
 
 
-def _handed_on(program: Program) -> tuple[tuple[str, str, str], ...]:
+def handed_on(program: Program) -> tuple[tuple[str, str, str], ...]:
     """Return (stage, later stage of the same event, tensor), each once."""
     stages = {stage.name: stage for stage in program.stages}
     found: dict[tuple[str, str, str], None] = {}
