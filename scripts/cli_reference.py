@@ -18,10 +18,10 @@ HEAD = """\
 
 Written by `scripts/cli_reference.py` from the commands; do not edit.
 
-Results go to stdout, talk and progress to stderr; a bar shows only on a terminal, and `NO_COLOR` is respected. A reader that
-closes the pipe early is no error. `--json` prints one object with a `schema` such as `cadencec.check/1`: fields may be
-added under one number, and a field that changes or goes raises it. Exit codes: 0 ok, 1 the work failed, 2 usage or spec
-error, 3 differs or incompatible, 130 interrupted; [errors](errors.md) has every code.
+Results go to stdout, talk and progress to stderr; a bar shows only on a terminal, and `NO_COLOR` is respected. A
+reader that closes the pipe early is no error. `--json` prints one object with a `schema` such as `cadencec.check/1`:
+fields may be added under one number, and a field that changes or goes raises it. Exit codes: 0 ok, 1 the work failed,
+2 usage or spec error, 3 differs or incompatible, 130 interrupted; [errors](errors.md) has every code.
 """
 
 

@@ -1,4 +1,4 @@
-"""Every error code that the sources use is documented once, in the table of its family, and has a test; and no other."""
+"""Every error code of the sources is documented once, in the table of its family, and has a test; and no other is."""
 
 import re
 from collections import Counter

@@ -7,13 +7,18 @@ twice at once, or being killed between the two files leaves every plan with the 
 """
 
 import hashlib
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
+from typing import TypeVar
 
 import torch
 from safetensors.torch import save
 from torch import Tensor
 
-from cadence_runtime.format.plan import Plan, Weight
+from cadence_runtime.format.cuda import KernelImage, Snapshot
+from cadence_runtime.format.plan import Constant, Plan, Weight
+
+Owner = TypeVar("Owner", Weight, Constant, KernelImage, Snapshot)
 
 COMPLEX = ("complex32", "complex64", "complex128")
 """What a safetensors file cannot hold; such a weight stays in the plan."""
@@ -56,14 +61,20 @@ def as_tensor(weight: Weight, data: bytes) -> Tensor:
 
 def without_unused_blobs(plan: Plan) -> Plan:
     """Return the plan without blobs that nothing names, the others in their order."""
-    named = {weight.blob for weight in plan.weights} | {constant.blob for constant in plan.constants}
+    images, snapshots = (plan.cuda.images, plan.cuda.snapshots) if plan.cuda else ((), ())
+    owners: tuple[Weight | Constant | KernelImage | Snapshot, ...]
+    owners = (*plan.weights, *plan.constants, *images, *snapshots)
+    named = {owner.blob for owner in owners}
     kept = [index for index in range(len(plan.blobs)) if index in named]
     places = {old: new for new, old in enumerate(kept)}
     return replace(
         plan,
         blobs=tuple(plan.blobs[index] for index in kept),
-        weights=tuple(
-            replace(weight, blob=None if weight.blob is None else places[weight.blob]) for weight in plan.weights
-        ),
-        constants=tuple(replace(constant, blob=places[constant.blob]) for constant in plan.constants),
+        weights=_moved(plan.weights, places),
+        constants=_moved(plan.constants, places),
+        cuda=plan.cuda and replace(plan.cuda, images=_moved(images, places), snapshots=_moved(snapshots, places)),
     )
+
+
+def _moved(owners: tuple[Owner, ...], places: Mapping[int, int]) -> tuple[Owner, ...]:
+    return tuple(owner if owner.blob is None else replace(owner, blob=places[owner.blob]) for owner in owners)

@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from cadence_runtime.errors import UsageError
-from cadence_runtime.format.plan import Target
+from cadence_runtime.format.plan import Plan, Target
 from cadence_runtime.format.replace import replace_file
 from cadence_runtime.format.writer import write_plan
 from cadence_runtime.zstd import compress
@@ -37,15 +37,21 @@ class Request:
 
 
 @dataclass(frozen=True, slots=True)
-class Report:
-    """What was compiled and written. `weights_file` is None where the plan holds its weights or names a release's;
-    sizes are of files; `phases_s` are seconds by phase, in order."""
+class Written:
+    """The files that were written. `weights_file` is None where the plan holds its weights or names a release's."""
 
-    compiled: CompiledPlan
     plan_file: Path
     plan_bytes: int
-    weights_file: Path | None
-    weights_bytes: int
+    weights_file: Path | None = None
+    weights_bytes: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Report:
+    """What was compiled and written; `phases_s` are seconds by phase, in order."""
+
+    compiled: CompiledPlan
+    written: Written
     phases_s: Mapping[str, float]
 
 
@@ -86,13 +92,19 @@ def compile_file(request: Request, progress: Progress) -> Report:
         spec, target=request.target, switches=switches, embed_weights=request.embed_weights, progress=clock
     )
     clock("write", 0, 1)
-    exported = None if request.embed_weights else export_weights(compiled.plan, stem(plan_file, request.target))
-    if exported is not None:
-        replace_file(plan_file.parent / exported.file_name, [exported.data])
-    plan_bytes = write_plan(plan_file, exported.plan if exported else compiled.plan, compress=compress)
+    written = write(compiled.plan, plan_file, embed_weights=request.embed_weights)
     clock.stop()
-    weights_file = plan_file.parent / exported.file_name if exported else None
-    return Report(compiled, plan_file, plan_bytes, weights_file, len(exported.data) if exported else 0, clock.phases_s)
+    return Report(compiled, written, clock.phases_s)
+
+
+def write(plan: Plan, plan_file: Path, *, embed_weights: bool) -> Written:
+    """Write a plan, and its weights beside it unless it embeds them."""
+    exported = None if embed_weights else export_weights(plan, stem(plan_file, plan.target))
+    if exported is None:
+        return Written(plan_file, write_plan(plan_file, plan, compress=compress))
+    weights_file = plan_file.parent / exported.file_name
+    weights_bytes = replace_file(weights_file, [exported.data])
+    return Written(plan_file, write_plan(plan_file, exported.plan, compress=compress), weights_file, weights_bytes)
 
 
 def switches_of(without: tuple[str, ...]) -> frozenset[str]:

@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from cadence_runtime.format.plan import Fidelity, Plan, Section
-from cadencec.compile.job import Report
+from cadencec.compile.job import Report, Written
 from cadencec.trace.listing import format_tape
 
 
@@ -22,16 +22,17 @@ def render(report: Report, *, tapes: bool = False) -> str:
         "time": time_line(report.phases_s),
     }
     listings = [format_tape(tape) for tape in plan.tapes] if tapes else []
-    return "\n".join([*listings, files_line(report), *(f"  {name:<9} {text}" for name, text in rows.items())])
+    return "\n".join([*listings, files_line(report.written), *(f"  {name:<9} {text}" for name, text in rows.items())])
 
 
 def to_json(report: Report, *, tapes: bool = False) -> dict[str, Any]:
     """Return the report as an object; sizes are in bytes, times in seconds."""
-    plan = report.compiled.plan
+    plan, written = report.compiled.plan, report.written
+    weights = {"file": str(written.weights_file), "bytes": written.weights_bytes} if written.weights_file else None
     listings = {"listing": [format_tape(tape) for tape in plan.tapes]} if tapes else {}
     return {
-        "plan": {"file": str(report.plan_file), "bytes": report.plan_bytes},
-        "weights": {"file": str(report.weights_file), "bytes": report.weights_bytes} if report.weights_file else None,
+        "plan": {"file": str(written.plan_file), "bytes": written.plan_bytes},
+        "weights": weights,
         "model": plan.provenance.model,
         "target": plan.target,
         "states": len(plan.nodes),
@@ -63,10 +64,10 @@ def ops(report: Report) -> dict[str, int]:
     }
 
 
-def files_line(report: Report) -> str:
+def files_line(written: Written) -> str:
     """Return the files that were written, and their sizes."""
-    line = f"{report.plan_file}: {size(report.plan_bytes)}"
-    return f"{line}, and {report.weights_file}: {size(report.weights_bytes)}" if report.weights_file else line
+    line = f"{written.plan_file}: {size(written.plan_bytes)}"
+    return f"{line}, and {written.weights_file}: {size(written.weights_bytes)}" if written.weights_file else line
 
 
 def arena_line(plan: Plan) -> str:

@@ -14,6 +14,9 @@ from cadence_runtime.host.program import Event, Program, StageInput
 
 Array = np.ndarray[Any, np.dtype[Any]]
 
+SLOWEST_SOUND_HZ = 8000
+"""The lowest rate that samples of sound are taken to have."""
+
 EVENTS = "events"
 """The array of an .npz file that lists the event of each push."""
 

@@ -20,11 +20,10 @@ import numpy as np
 
 from cadence_runtime.errors import UsageError
 from cadence_runtime.host.program import Program
-from cadencec.run.feed import EVENTS, Array, one_of
+from cadencec.run.feed import EVENTS, SLOWEST_SOUND_HZ, Array, one_of
 
 SCHEMA = "cadencec.run/1"
 FULL_SCALE = 32768
-SLOWEST_SOUND_HZ = 8000
 
 
 @dataclass(frozen=True, slots=True)

@@ -16,7 +16,7 @@ import numpy as np
 
 from cadence_runtime.errors import UsageError
 from cadence_runtime.host.program import Event, Program
-from cadencec.run.feed import Array, Feed, Push, external_events, one_of, stage_input, tensor_inputs
+from cadencec.run.feed import SLOWEST_SOUND_HZ, Array, Feed, Push, external_events, one_of, stage_input, tensor_inputs
 
 Tail = OneOf["pad", "drop", "refuse"]
 FULL_SCALE = 32768
@@ -82,7 +82,8 @@ def as_port(program: Program, event: Event) -> Port | None:
     ticks, samples = event.advance[1].evaluate(env), max(sizes, default=0)
     if ticks < 1 or samples < 2 or any(size != 1 for size in sizes if size != samples) or sizes.count(samples) != 1:
         return None
-    return Port(event.name, names[0], described.dtype, sizes, samples, samples * clock.rate_hz / ticks)
+    rate_hz = samples * clock.rate_hz / ticks
+    return Port(event.name, names[0], described.dtype, sizes, samples, rate_hz) if rate_hz >= SLOWEST_SOUND_HZ else None
 
 
 def read_samples(path: str, rate_hz: Fraction) -> Array:

@@ -66,6 +66,7 @@ def test_the_rate_follows_from_how_long_an_event_lasts() -> None:
         Event("two_inputs", inputs=(EventInput("x", (parse("4"),)),) * 2, advance=("sample", parse("4"))),
         Event("literal", inputs=(EventInput("x", literal=True),), advance=("sample", parse("4"))),
         Event("matrix", inputs=(EventInput("x", (parse("4"), parse("4"))),), advance=("sample", parse("4"))),
+        Event("slow", inputs=(EventInput("x", (parse("4"),)),), advance=("sample", parse("16"))),
         Event("still", inputs=(EventInput("x", (parse("4"),)),), advance=("sample", parse("0"))),
         Event("free", choices=(Choice("n", 1, 9),), inputs=(EventInput("x", (parse("n"),)),), advance=("sample", N)),
     ],
