@@ -3,12 +3,13 @@
 Model.layers[0].cache = tensor   ->  `layers.0.cache`        Model.seen = {"n": 3}   ->  `seen.n`
 """
 
+import sys
 import types
 import weakref
 from collections import deque
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, cast
 from typing import Literal as OneOf
 
 import numpy as np
@@ -22,7 +23,13 @@ SCALARS = (bool, int, float, complex, str, bytes, type(None))
 
 _MODULE_INTERNALS = frozenset(vars(nn.Module())) - {"training"}
 _LEAVES = (Tensor, np.ndarray, *SCALARS)
+_CONTAINERS = (nn.Module, Mapping, list, tuple, deque, set, frozenset, types.SimpleNamespace)
 _OPAQUE = (types.ModuleType, types.FunctionType, types.MethodType, types.BuiltinFunctionType, type, weakref.ref)
+_OPAQUE_PACKAGES = frozenset(sys.stdlib_module_names) | {"torch", "numpy"}
+"""Objects of these packages that are no containers hold no state of a model: loggers, locks, streams, compilers."""
+
+MAX_ENTRIES = 4096
+"""Of a longer list or dict (a vocabulary) only the length is looked at."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,7 +41,12 @@ class Attribute:
     kind: AttributeKind
     value: Tensor | np.ndarray[Any, Any] | Scalar
     storage: torch.UntypedStorage | None = None
-    place: tuple[object, ...] = ()
+    place: tuple[Any, ...] = ()
+
+    def tensor(self) -> Tensor:
+        """Return the tensor as it stood when it was met."""
+        storage, (_, offset, dtype, shape, stride) = cast(torch.UntypedStorage, self.storage), self.place
+        return torch.empty(0, dtype=dtype, device=storage.device).set_(storage, offset, shape, stride)
 
 
 def attribute(path: str, kind: AttributeKind, value: Any) -> Attribute:
@@ -71,7 +83,7 @@ class _Visit:
         if isinstance(value, _LEAVES):
             self.leaves.append(attribute(path, kind, value))
             return
-        if id(value) in self.seen or isinstance(value, _OPAQUE):
+        if id(value) in self.seen or _is_opaque(value):
             return
         self.seen[id(value)] = value
         if isinstance(value, nn.Module):
@@ -87,10 +99,23 @@ def _visit(model: object) -> _Visit:
     return visit
 
 
+def _is_opaque(value: object) -> bool:
+    if isinstance(value, _OPAQUE):
+        return True
+    if isinstance(value, _CONTAINERS):
+        return False
+    package, _, rest = type(value).__module__.partition(".")
+    return package in _OPAQUE_PACKAGES and not rest.startswith("distributions")
+
+
 Child = tuple[str, object, AttributeKind]
 
 
 def _children(value: object) -> Iterable[Child]:
+    if isinstance(value, set | frozenset):
+        return [("set", " ".join(sorted(map(repr, value))), "attribute")] if len(value) <= MAX_ENTRIES else []
+    if isinstance(value, dict | list | tuple) and len(value) > MAX_ENTRIES:
+        return [("length", len(value), "attribute")]
     if isinstance(value, nn.Module):
         scripted = isinstance(value, torch.jit.ScriptModule)
         return _script_children(value) if scripted else _module_children(value)  # type: ignore[arg-type]

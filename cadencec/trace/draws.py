@@ -4,8 +4,10 @@ The generator's own state tells: an op that may draw is bracketed by two looks a
 re-seeding that a replay could not see.
 """
 
+import random
 from collections.abc import Iterable
 
+import numpy as np
 import torch
 
 from cadence_runtime.errors import TraceError
@@ -20,6 +22,7 @@ class Generators:
         if device.type == "cuda":
             self._generators.append(torch.cuda.default_generators[device.index or 0])
         self._start = self._state = self._look()
+        self._foreign = _foreign_states()
 
     def restore(self) -> None:
         """Put the generators back to where they were at the start."""
@@ -58,8 +61,26 @@ class Generators:
                 hint="seed outside of the stage, or declare the noise as an input",
             )
 
+    def check_foreign(self) -> None:
+        """Raise TraceError CAD3109 when Python's or numpy's random numbers were used since the start."""
+        now = _foreign_states()
+        moved = [name for name, state in self._foreign.items() if now[name] != state]
+        if moved:
+            raise TraceError(
+                "CAD3109",
+                f"the stage draws from {moved[0]}'s random numbers",
+                expected="draws by torch, from the default generator",
+                got=f"a generator of {moved[0]} that has advanced",
+                hint="draw with torch, or declare the noise as an input",
+            )
+
     def _look(self) -> list[torch.Tensor]:
         return [generator.get_state() for generator in self._generators]
+
+
+def _foreign_states() -> dict[str, object]:
+    kind, keys, *rest = np.random.get_state(legacy=True)
+    return {"Python": random.getstate(), "numpy": (kind, keys.tobytes(), *rest)}  # type: ignore[union-attr]
 
 
 def _same(left: list[torch.Tensor], right: list[torch.Tensor]) -> bool:

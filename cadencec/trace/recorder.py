@@ -151,6 +151,7 @@ def _execute(mode: Recorder, run: _Run) -> tuple[Sequence[Leaf], Mapping[str, Le
     if mode.error is not None:
         raise mode.error
     mode.generators.check_unmoved()
+    mode.generators.check_foreign()
     return result
 
 

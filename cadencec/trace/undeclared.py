@@ -160,4 +160,6 @@ def _is_same(before: Attribute | None, after: Attribute | None) -> bool:
 
 def _has_same_bits(change: Change) -> bool:
     before, after = change.before, change.after
-    return before is not None and after is not None and same_bits(before.value, after.value)
+    if before is None or after is None or not before.place:
+        return False
+    return same_bits(before.tensor(), after.value)

@@ -28,12 +28,14 @@ class Piece:
 class Weights:
     """Names of the model's tensors by storage. `tensors` are the weights by name, `pieces` the same by storage;
     `owned` are all storages of the model with the path of their first tensor, also those of tensors that are no plain
-    run of bytes (a transposed parameter) and so become constants. `history` grows with each recording."""
+    run of bytes (a transposed parameter) and so become constants. `held` keeps all of these storages from being freed
+    and their addresses from meaning something else. `history` grows with each recording."""
 
     model: object
     tensors: dict[str, Tensor] = field(default_factory=dict)
     pieces: dict[int, list[Piece]] = field(default_factory=dict)
     owned: dict[int, str] = field(default_factory=dict)
+    held: list[torch.UntypedStorage] = field(default_factory=list)
     history: History = field(default_factory=History)
 
     def find(self, tensor: Tensor) -> Piece | None:
@@ -55,6 +57,7 @@ def collect_weights(model: object) -> Weights:
     for name, kind, tensor in sorted_weights(model):
         key = tensor.untyped_storage()._cdata
         weights.owned.setdefault(key, name)
+        weights.held.append(tensor.untyped_storage())
         if not tensor.is_contiguous():
             continue
         lower, upper = byte_range(tensor)

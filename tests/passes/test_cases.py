@@ -40,12 +40,14 @@ def leaves(tree: Any) -> dict[str, Any]:
     return {pytree.keystr(path): leaf for path, leaf in flat}
 
 
-def is_tensor(value: Any) -> bool:
-    return isinstance(value, torch.Tensor)
+def generators(device: torch.device | None) -> list[torch.Tensor]:
+    states = [torch.get_rng_state()]
+    return states if device is None else [*states, torch.cuda.get_rng_state(device)]
 
 
-def play(case: ModuleType) -> int:
+def play(case: ModuleType, device: torch.device | None = None) -> int:
     """Record, replay and compare every step of a case; return how many tapes there were."""
+    case.DEV = str(device or "cpu")
     model = case.build()
     weights = collect_weights(model)
     state, tapes = model.init_state(), set()
@@ -55,7 +57,7 @@ def play(case: ModuleType) -> int:
         values = list(pytree.tree_leaves(given))
         inputs = {f"x{i}": value for i, value in enumerate(values)}
         before, fed = pytree.tree_map(fresh, state), {name: fresh(value) for name, value in inputs.items()}
-        generator = torch.get_rng_state()
+        torch.manual_seed(index)
         seen: dict[str, Any] = {}
 
         def call(state: Any = state, given: Any = given, seen: dict[str, Any] = seen) -> Any:
@@ -64,32 +66,44 @@ def play(case: ModuleType) -> int:
 
         count = 4 if case.__name__.startswith("24") else 1
         names = [f"y{i}" for i in range(count)]
-        recording = record("step", call, inputs, leaves(state), weights, names=names)
-        advanced = torch.get_rng_state()
-        tapes.add(optimise(recording, weights).tape)
+        recording = record("step", call, inputs, leaves(state), weights, names=names, device=device)
+        advanced = generators(device)
+        tapes.add(optimise(recording, weights, device=device).tape)
         for switches in SWITCHES:
-            program = optimise(recording, weights, switches)
-            torch.set_rng_state(generator)
-            outputs, new = interpret(program.tape, fed, leaves(before), weights.tensor, program.constants.__getitem__)
+            program = optimise(recording, weights, switches, device=device)
+            torch.manual_seed(index)
+            outputs, new = interpret(
+                program.tape, fed, leaves(before), weights.tensor, program.constants.__getitem__, device
+            )
             assert all(map(same_bits, outputs, recording.outputs)), (index, switches)
             assert all(same_bits(new[path], recording.state[path]) for path in new), (index, switches)
-            assert torch.equal(torch.get_rng_state(), advanced)
+            assert all(map(torch.equal, generators(device), advanced))
         state = seen["state"]
     return len(tapes)
 
 
 @pytest.mark.parametrize("path", CASES, ids=lambda path: path.stem)
 def test_a_case_replays_or_is_refused_by_name(path: Path):
+    check(path, None)
+
+
+@pytest.mark.gpu
+@pytest.mark.parametrize("path", CASES, ids=lambda path: path.stem)
+def test_a_case_replays_on_a_device_or_is_refused_by_name(path: Path):
+    check(path, torch.device("cuda", 0))
+
+
+def check(path: Path, device: torch.device | None) -> None:
     case = load(path)
     if path.stem in REFUSED:
         code, words = REFUSED[path.stem]
         with pytest.raises(CadenceError) as caught:
-            play(case)
+            play(case, device)
         assert caught.value.code == code
         assert all(word in str(caught.value) for word in [*words, *case.META["names"]])
         return
     expected = {"01": 6, "02": 4, "03": 1, "08": 1, "10": 2, "19": 1, "21": 3}
-    tapes = play(case)
+    tapes = play(case, device)
     assert tapes == expected.get(path.stem[:2], tapes)
 
 

@@ -52,12 +52,19 @@ def trace(
     return record("step", call, dict(zip(names, inputs, strict=True)), state, held, names=outputs, **options)
 
 
-def replay(recording: Recording, weights: Weights, state: State, *inputs: Any, switches: frozenset[str] = ALL) -> Any:
+def replay(
+    recording: Recording,
+    weights: Weights,
+    state: State,
+    *inputs: Any,
+    switches: frozenset[str] = ALL,
+    device: torch.device | None = None,
+) -> Any:
     """Run the optimised tape of a recording; return outputs and new state."""
-    program = optimise(recording, weights, switches)
+    program = optimise(recording, weights, switches, device=device)
     names = [binding.name for binding in recording.tape.inputs]
     given = dict(zip(names, inputs, strict=True))
-    return interpret(program.tape, given, state, weights.tensor, program.constants.__getitem__)
+    return interpret(program.tape, given, state, weights.tensor, program.constants.__getitem__, device)
 
 
 def check_replay(step: Step, state: State, *inputs: Any, model: object = None, **options: Any) -> Recording:
@@ -69,7 +76,9 @@ def check_replay(step: Step, state: State, *inputs: Any, model: object = None, *
         values = {path: other(leaf, seed) for path, leaf in state.items()}, [other(value, seed) for value in inputs]
         for switches in (ALL, frozenset[str]()):
             torch.manual_seed(seed)
-            outputs, new = replay(recording, weights, values[0], *values[1], switches=switches)
+            outputs, new = replay(
+                recording, weights, values[0], *values[1], switches=switches, device=options.get("device")
+            )
             torch.manual_seed(seed)
             with torch.no_grad():
                 stock = copy.deepcopy(values)

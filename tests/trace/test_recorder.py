@@ -1,7 +1,9 @@
 """What a recording holds, and that its replay is the stage: aliasing, in-place writes, strides, literals, draws."""
 
 import copy
+import logging
 import math
+import threading
 
 import numpy as np
 import pytest
@@ -11,6 +13,7 @@ from torch.nn import functional as F  # noqa: N812
 
 from cadence_runtime.format.tape import Literal, View
 from cadencec.passes.pipeline import optimise
+from cadencec.trace.attributes import walk
 from cadencec.trace.interpret import interpret
 from cadencec.trace.recorder import collect_weights
 from tests.trace.stages import check_replay, other, trace
@@ -494,3 +497,38 @@ def test_memory_that_grows():
 
     recording = check_replay(step, {}, X, outputs=2)
     assert {storage.size_bytes for storage in recording.tape.storages} >= {64, 16}
+
+
+def test_what_a_model_holds_beside_tensors_does_not_matter():
+    class Model(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.log = logging.getLogger("model")
+            self.lock = threading.Lock()
+            self.vocabulary = {str(i): i for i in range(10_000)}
+            self.me = self
+            self.tags = {"a", "b"}
+            self.f = nn.Linear(8, 8)
+
+        def step(self, s, x):
+            self.log.isEnabledFor(10)
+            self.f.weight.data = self.f.weight.data.clone()
+            return s, [self.f(x)]
+
+    model = Model()
+    assert len(walk(model)) < 40
+    check_replay(model.step, {}, X, model=model)
+
+
+def test_weights_are_not_mixed_up_with_what_takes_their_place():
+    model = nn.Module()
+    model.table = torch.ones(8, 2).t()
+    weights = collect_weights(model)
+    model.table = None
+
+    def step(s, x):
+        return s, [torch.stack([x * i for i in range(2)]).sum(0) + torch.empty(8, 2).fill_(1).t()[0]]
+
+    for _ in range(3):
+        tape = trace(step, {}, X.clone(), weights=weights).tape
+        assert {storage.kind for storage in tape.storages} == {"input", "scratch"}

@@ -1,6 +1,7 @@
 """Everything that a recording refuses, by name, with the whole message."""
 
 import copy
+import random
 
 import numpy as np
 import pytest
@@ -313,6 +314,19 @@ def test_a_precision_flag_switched_inside():
         f"  at:       {line_of(step, 'x + 1')}\n"
         "  hint:     set it once, in the spec's `numerics`"
     )
+
+
+def test_random_numbers_of_others():
+    def step(s, x):
+        return s, [x + np.random.rand()]
+
+    assert refused(step) == (
+        "CAD3109: the stage draws from numpy's random numbers\n"
+        "  expected: draws by torch, from the default generator\n"
+        "  got:      a generator of numpy that has advanced\n"
+        "  hint:     draw with torch, or declare the noise as an input"
+    )
+    assert refused(lambda s, x: (s, [x * random.random()])).startswith("CAD3109: the stage draws from Python's")  # noqa: S311
 
 
 class Holder(nn.Module):
