@@ -9,6 +9,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+import numpy as np
 import torch
 from torch import Tensor
 from torch.utils._python_dispatch import TorchDispatchMode
@@ -127,11 +128,18 @@ def first_difference(got: Tensor, expected: Tensor) -> str | None:
     byte = int((left != right).nonzero()[0])
     flat = byte // got.element_size()
     index = [int(i) for i in torch.unravel_index(torch.tensor(flat), got.shape)] if got.dim() else []
-    ours, theirs = repr(got.reshape(-1)[flat].item()), repr(expected.reshape(-1)[flat].item())
+    ours, theirs = (_number(tensor.reshape(-1)[flat]) for tensor in (got, expected))
     if ours == theirs:
         size = got.element_size()
         ours, theirs = (_hex(data[flat * size : (flat + 1) * size]) for data in (left, right))
     return f"{index}: {ours} instead of {theirs}"
+
+
+def _number(element: Tensor) -> str:
+    """Return the shortest text that tells a number of its dtype from all others."""
+    if element.is_floating_point() and element.element_size() <= 4:
+        return str(np.float32(element.item()))
+    return repr(element.item())
 
 
 def _hex(data: Tensor) -> str:
