@@ -15,6 +15,7 @@ from typing import Literal as OneOf
 import numpy as np
 import torch
 from torch import Tensor, nn
+from torch.nn.parameter import is_lazy
 
 AttributeKind = OneOf["parameter", "buffer", "attribute"]
 
@@ -53,8 +54,10 @@ def attribute(path: str, kind: AttributeKind, value: Any) -> Attribute:
     """Return what a model holds at a path as it is now."""
     if isinstance(value, np.ndarray):
         return Attribute(path, kind, value.copy())
-    if not isinstance(value, Tensor) or value.layout != torch.strided:
+    if not isinstance(value, Tensor):
         return Attribute(path, kind, value)
+    if is_lazy(value) or value.layout != torch.strided:
+        return Attribute(path, kind, None)
     storage = value.untyped_storage()
     place = (storage._cdata, value.storage_offset(), value.dtype, value.shape, value.stride())
     return Attribute(path, kind, value, storage, place)

@@ -4,6 +4,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Literal as OneOf
 
 from torch import Tensor, nn
+from torch.nn.parameter import is_lazy
 
 from cadence_runtime.errors import TraceError
 from cadence_runtime.format.tape import Literal, Operand, View
@@ -44,7 +45,7 @@ def from_nowhere(tensor: Tensor, used_by: str, at: str) -> TraceError:
         "CAD3006",
         f"a tensor comes from nowhere; `{used_by}` is the first to use it",
         expected="an input, a state leaf, a parameter, a buffer, or the result of a recorded op",
-        got=f"{dtype} {list(tensor.shape)}",
+        got="a parameter of a lazy module" if is_lazy(tensor) else f"{dtype} {list(tensor.shape)}",
         at=at,
         hint="register it as a buffer, declare it as state, or compute it with torch ops in the stage",
     )
@@ -123,7 +124,7 @@ def moved_to_host(sources: Sequence[str], at: str) -> TraceError:
     )
 
 
-def flags_changed(before: Sequence[object], after: Sequence[object], at: str) -> TraceError:
+def flags_changed(before: Sequence[object], after: Sequence[object], at: str | None) -> TraceError:
     """CAD3108: a precision flag was switched inside the stage."""
     name, old, new = next(
         (name, old, new) for name, old, new in zip(FLAG_NAMES, before, after, strict=True) if old != new

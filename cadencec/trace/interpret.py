@@ -7,6 +7,7 @@ from torch import Tensor
 
 from cadence_runtime.errors import TraceError
 from cadence_runtime.format.tape import Binding, Literal, Op, Operand, Storage, Tape, View
+from cadencec.trace.bits import copy_into
 from cadencec.trace.operands import DTYPES, decode_literal, resolve, views_of
 from cadencec.trace.state import copy_bytes
 
@@ -82,7 +83,7 @@ class Memory:
             self.bind(out.storage, result)
             check_result(op, out, result)
         elif self.base(out.storage).untyped_storage()._cdata != result.untyped_storage()._cdata:
-            self.view(out).copy_(result)
+            copy_into(self.view(out), result)
 
 
 def check_result(op: Op, out: View, result: Tensor) -> None:

@@ -15,9 +15,9 @@ from torch import Tensor
 from cadence_runtime.errors import CadenceError, raise_all
 from cadence_runtime.format.tape import Binding, Op, Operand, Tape, View
 from cadencec.trace import hazards, undeclared
-from cadencec.trace.bits import same_bits
+from cadencec.trace.bits import copied, same_bits
 from cadencec.trace.effects import constant_ops
-from cadencec.trace.flags import numerics
+from cadencec.trace.flags import flags, numerics
 from cadencec.trace.history import History, Leftover
 from cadencec.trace.host import watched
 from cadencec.trace.mode import Recorder
@@ -85,7 +85,7 @@ def record(
     first, found, mode = _record(run)
     if not found:
         return first
-    outcome = [_copied(value) for value in _values(first)]
+    outcome = [copied(value) if isinstance(value, Tensor) else value for value in _values(first)]
     _restore(mode)
     second, again, _ = _record(run)
     differs = _difference(first, outcome, second)
@@ -152,6 +152,8 @@ def _execute(mode: Recorder, run: _Run) -> tuple[Sequence[Leaf], Mapping[str, Le
         raise mode.error
     mode.generators.check_unmoved()
     mode.generators.check_foreign()
+    if flags() != mode.flags:
+        raise hazards.flags_changed(mode.flags, flags(), None)
     return result
 
 
@@ -231,13 +233,6 @@ def _changing_ops(tape: Tape) -> list[tuple[object, ...]]:
 
 def _values(recording: Recording) -> list[Leaf]:
     return [*recording.outputs, *recording.state.values()]
-
-
-def _copied(value: Leaf) -> Leaf:
-    if not isinstance(value, Tensor):
-        return value
-    copy = torch.empty_strided(value.shape, value.stride(), dtype=value.dtype, device=value.device)
-    return copy.copy_(value)
 
 
 def _tensors(values: Mapping[str, Leaf]) -> dict[str, Tensor]:

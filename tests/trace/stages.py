@@ -8,7 +8,7 @@ import torch
 from torch import Tensor
 
 from cadencec.passes.pipeline import ALL, optimise
-from cadencec.trace.bits import same_bits
+from cadencec.trace.bits import copied, copy_into, same_bits
 from cadencec.trace.interpret import interpret
 from cadencec.trace.recorder import Recording, Weights, collect_weights, record
 
@@ -18,10 +18,7 @@ Step = Callable[..., tuple[State, Sequence[Any]]]
 
 def fresh(value: Any) -> Any:
     """Copy a leaf or an input, strides included."""
-    if not isinstance(value, Tensor):
-        return value
-    out = torch.empty_strided(value.shape, value.stride(), dtype=value.dtype, device=value.device)
-    return out.copy_(value)
+    return copied(value) if isinstance(value, Tensor) else value
 
 
 def other(value: Any, seed: int = 5) -> Any:
@@ -33,7 +30,9 @@ def other(value: Any, seed: int = 5) -> Any:
         drawn = torch.randn(value.shape, generator=generator, dtype=torch.float64).to(value.dtype)
     else:
         drawn = torch.randint(0, 2, value.shape, generator=generator).to(value.dtype)
-    return fresh(value).copy_(drawn)
+    copy = fresh(value)
+    copy_into(copy, drawn)
+    return copy
 
 
 def trace(

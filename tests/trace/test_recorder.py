@@ -110,8 +110,16 @@ def test_permuted_state_is_computed_before_any_leaf_is_stored():
 
 @pytest.mark.parametrize(
     "leaf",
-    [torch.zeros(4, 6).t(), torch.zeros(4, 12)[:, ::2], torch.zeros(4, 8)[:, 2:6], torch.zeros(3, 0), torch.zeros(())],
-    ids=["transposed", "strided", "sliced", "empty", "scalar"],
+    [
+        torch.zeros(4, 6).t(),
+        torch.zeros(4, 12)[:, ::2],
+        torch.zeros(4, 8)[:, 2:6],
+        torch.zeros(3, 0),
+        torch.zeros(()),
+        torch.arange(4.0).expand(3, 4),
+        torch.arange(10.0).unfold(0, 4, 2),
+    ],
+    ids=["transposed", "strided", "sliced", "empty", "scalar", "expanded", "unfolded"],
 )
 def test_strides_of_state_are_kept(leaf: Tensor):
     def step(s, x):
@@ -532,3 +540,38 @@ def test_weights_are_not_mixed_up_with_what_takes_their_place():
     for _ in range(3):
         tape = trace(step, {}, X.clone(), weights=weights).tape
         assert {storage.kind for storage in tape.storages} == {"input", "scratch"}
+
+
+@pytest.mark.parametrize(
+    "build",
+    [
+        lambda: torch.compile(nn.Linear(8, 8), backend="eager"),
+        lambda: nn.Sequential(nn.Unflatten(0, (1, 2, 4)), nn.TransformerEncoderLayer(4, 2, 8, batch_first=True)).eval(),
+        lambda: nn.Sequential(nn.Unflatten(0, (2, 4)), nn.GRU(4, 4, 2)),
+    ],
+    ids=["compiled", "fused transformer layer", "recurrent"],
+)
+def test_modules_that_take_routes_of_their_own(build):
+    module = build()
+
+    def step(s, x):
+        y = module(x)
+        return s, [y[0] if isinstance(y, tuple) else y]
+
+    check_replay(step, {}, X, model=module)
+
+
+def test_autograd_inside_a_stage():
+    linear = nn.Linear(8, 8)
+
+    def step(s, x):
+        with torch.enable_grad():
+            y = x.detach().requires_grad_()
+            (slope,) = torch.autograd.grad((linear(y) ** 2).sum(), y)
+        return s, [slope]
+
+    check_replay(step, {}, X, model=linear)
+
+
+def test_functions_over_a_batch():
+    check_replay(lambda s, x: (s, [torch.func.vmap(lambda a: a * 2 + a.sum())(x.view(2, 4))]), {}, X)

@@ -316,6 +316,36 @@ def test_a_precision_flag_switched_inside():
     )
 
 
+def test_a_flag_switched_after_the_last_op():
+    def step(s, x):
+        y = x + 1
+        torch.set_default_dtype(torch.float64)
+        return s, [y]
+
+    try:
+        assert refused(step).startswith("CAD3108: the stage switches `default_dtype` while it runs")
+    finally:
+        torch.set_default_dtype(torch.float32)
+
+
+def test_a_module_that_initialises_itself_in_its_first_step():
+    lazy = nn.LazyLinear(4)
+    message = refused(lambda s, x: (s, [lazy(x)]), model=lazy)
+    assert message.startswith("CAD3006") and "a parameter of a lazy module" in message
+
+
+def test_buffers_that_trade_places():
+    model = Holder()
+
+    def step(s, x):
+        model.mean.copy_(x)
+        y = x + model.last
+        model.mean, model.last = model.last, model.mean
+        return s, [y]
+
+    assert refused(step, model=model).startswith("CAD3202: undeclared state: attribute `last`")
+
+
 def test_random_numbers_of_others():
     def step(s, x):
         return s, [x + np.random.rand()]
