@@ -1,5 +1,6 @@
 """The command line: one click command a verb, without logic of its own."""
 
+import os
 import sys
 from typing import NoReturn
 
@@ -11,6 +12,20 @@ def main() -> NoReturn:
         from cadencec.cli.app import app
 
         app.main()
+        code = 0
+    except SystemExit as done:
+        code = done.code if isinstance(done.code, int) else int(done.code is not None)
     except KeyboardInterrupt:
         sys.stderr.write("interrupted\n")
-        sys.exit(130)
+        code = 130
+    _leave(code)
+
+
+def _leave(code: int) -> NoReturn:
+    """End the process. One whose device memory came from the recording allocator ends at once: torch gives memory back
+    after the interpreter, and with it the allocator, is gone."""
+    if "cadencec.targets.cuda.allocator" in sys.modules:
+        sys.stdout.flush()
+        sys.stderr.flush()
+        os._exit(code)
+    sys.exit(code)
