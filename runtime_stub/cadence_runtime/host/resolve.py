@@ -43,9 +43,8 @@ def _bad_references(program: Program) -> Iterator[TimelineError]:
             who, rows = f"queue `{queue.name}`", len(queue.start)
             yield _bad(who, f"counter `{queue.counter}` to start at its {rows} rows", str(starts[0]))
     for stage in program.stages:
-        yield from _missing(
-            f"stage `{stage.name}`", "region", [*stage.reads, *stage.writes, *stage.indexed], names.regions
-        )
+        touched = dict.fromkeys([*stage.reads, *stage.writes, *stage.indexed])
+        yield from _missing(f"stage `{stage.name}`", "region", touched, names.regions)
         if stage.repeat and stage.repeat[1] < 1:
             yield _bad(f"stage `{stage.name}`", "to repeat once or more", str(stage.repeat[1]))
     by_name = {stage.name: stage for stage in program.stages}
@@ -101,17 +100,18 @@ def _event(event: Event, names: _Names, stages: dict[str, Stage], program: Progr
 def _missing(who: str, kind: str, wanted: Iterable[str], there: frozenset[str]) -> Iterator[TimelineError]:
     for name in wanted:
         if name not in there:
-            yield _bad(who, f"one of {_list(there)}" if there else f"a {kind} that exists", f"{kind} `{name}`")
+            yield _bad(who, _one_of(there, f"a {kind}"), f"{kind} `{name}`")
 
 
 def _unknown(who: str, expression: Expression, known: frozenset[str]) -> Iterator[TimelineError]:
     for name in expression.names:
         if name not in known:
-            yield _bad(who, f"one of {_list(known)}", f"`{name}` in `{expression}`")
+            yield _bad(who, _one_of(known, "a name"), f"`{name}` in `{expression}`")
 
 
-def _list(names: Iterable[str]) -> str:
-    return ", ".join(f"`{name}`" for name in sorted(names))
+def _one_of(names: Iterable[str], otherwise: str) -> str:
+    listed = ", ".join(f"`{name}`" for name in sorted(names))
+    return f"one of {listed}" if listed else f"{otherwise} that exists"
 
 
 def _bad(who: str, expected: str, got: str) -> TimelineError:
