@@ -9,7 +9,6 @@ an offset into the arena and become absolute once the arena has an address. Noth
 """
 
 from dataclasses import dataclass
-from typing import Literal as OneOf
 
 
 @dataclass(frozen=True, slots=True)

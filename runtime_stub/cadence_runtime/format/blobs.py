@@ -1,0 +1,130 @@
+"""Blobs: bytes by their content, one after the other, each under its own digest.
+
+The table has one row a blob, 96 bytes: the sha256 of its content, then its extent within section `blobs`. A blob is
+stored as it is, or as one zstd frame where that is shorter. Blobs are read, hashed and decoded side by side.
+"""
+
+import hashlib
+import os
+from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
+
+from cadence_runtime.errors import PlanError
+from cadence_runtime.format.file import (
+    RAW,
+    ZSTD,
+    Extent,
+    aligned,
+    check_digest,
+    check_follows,
+    check_padding,
+    pack_extent,
+    unpack_extent,
+)
+from cadence_runtime.format.source import Source
+
+Compress = Callable[[bytes], bytes]
+Decompress = Callable[[bytes, int], bytes]
+"""Returns the content of one zstd frame, which has exactly so many bytes; raises anything when it has not."""
+
+MAX_RATIO = 1024
+"""What is stored never grows by more than this, so that a short file cannot ask for much memory."""
+MIN_COMPRESSED_BYTES = 512
+ROW_BYTES = 96
+
+
+def store(data: bytes, compress: Compress | None) -> tuple[bytes, Extent]:
+    """Return bytes as they will stand in the file, and their extent at offset 0."""
+    stored, codec = data, RAW
+    if compress is not None and len(data) >= MIN_COMPRESSED_BYTES:
+        packed = compress(data)
+        if len(packed) < len(data) - len(data) // 8 and len(data) <= MAX_RATIO * len(packed):
+            stored, codec = packed, ZSTD
+    return stored, Extent(0, len(stored), len(data), codec, hashlib.sha256(stored).digest())
+
+
+def fetch(source: Source, extent: Extent, what: str, decompress: Decompress | None) -> bytes:
+    """Read, check and decode an extent. Raises PlanError CAD5007, CAD5012 or CAD5013."""
+    if extent.raw_bytes > MAX_RATIO * extent.size_bytes:
+        raise PlanError(
+            "CAD5013",
+            f"{what} would take too much memory",
+            expected=f"at most {MAX_RATIO} times the {extent.size_bytes} bytes that are stored",
+            got=f"{extent.raw_bytes} bytes",
+        )
+    stored = source.read(extent.offset, extent.size_bytes)
+    check_digest(what, stored, extent.sha256)
+    return stored if extent.codec == RAW else _decoded(stored, extent, what, decompress)
+
+
+def _decoded(stored: bytes, extent: Extent, what: str, decompress: Decompress | None) -> bytes:
+    reason = "no decoder"
+    if decompress is not None:
+        try:
+            data = decompress(stored, extent.raw_bytes)
+            if len(data) == extent.raw_bytes:
+                return data
+            reason = f"{len(data)} bytes"
+        except Exception as error:  # a decoder that the caller chose may raise anything
+            reason = f"{type(error).__name__}: {str(error)[:100]}"
+    raise PlanError(
+        "CAD5012", f"{what} cannot be decompressed", expected=f"a zstd frame of {extent.raw_bytes} bytes", got=reason
+    )
+
+
+def encode_blobs(blobs: Sequence[bytes], compress: Compress | None) -> tuple[bytes, list[bytes]]:
+    """Return the table, and the pieces of section `blobs` with the padding between them."""
+    rows, pieces, offset = [], [], 0
+    for blob in blobs:
+        stored, extent = store(blob, compress)
+        pieces.append(bytes(aligned(offset) - offset))
+        rows.append(hashlib.sha256(blob).digest() + pack_extent(replace(extent, offset=aligned(offset))))
+        pieces.append(stored)
+        offset = aligned(offset) + len(stored)
+    return b"".join(rows), pieces
+
+
+def read_blobs(table: bytes, section: Extent, source: Source, decompress: Decompress | None) -> tuple[bytes, ...]:
+    """Return the content of every blob. Raises PlanError CAD5007 to CAD5016."""
+    rows = _rows(table, section)
+    workers = min(8, os.cpu_count() or 1, max(1, len(rows)))
+    with ThreadPoolExecutor(workers) as pool:
+        return tuple(pool.map(lambda row: _blob(*row, source, decompress), rows))
+
+
+def _rows(table: bytes, section: Extent) -> list[tuple[int, bytes, Extent, int]]:
+    """Return (number, digest, extent in the file, start of the padding before it) of every blob."""
+    if len(table) % ROW_BYTES:
+        got = f"{len(table)} bytes"
+        raise PlanError("CAD5014", "the blob table has the wrong length", expected=f"{ROW_BYTES} bytes a row", got=got)
+    rows, offset, seen = [], 0, set()
+    for index in range(len(table) // ROW_BYTES):
+        row, at = table[index * ROW_BYTES : (index + 1) * ROW_BYTES], f"blob {index}"
+        digest, extent = row[:32], unpack_extent(row[32:], at)
+        check_follows(extent, aligned(offset), section.size_bytes, at)
+        if digest in seen:
+            raise PlanError("CAD5015", "a blob stands twice in the plan", expected="each once", got=digest.hex(), at=at)
+        seen.add(digest)
+        rows.append((index, digest, replace(extent, offset=section.offset + extent.offset), section.offset + offset))
+        offset = extent.upper
+    if offset != section.size_bytes:
+        expected, got = f"{offset} bytes of blobs", f"{section.size_bytes} bytes"
+        raise PlanError("CAD5008", "a section of the plan is not where it belongs", expected=expected, got=got)
+    return rows
+
+
+def _blob(
+    index: int, digest: bytes, extent: Extent, before: int, source: Source, decompress: Decompress | None
+) -> bytes:
+    check_padding(source, before, extent.offset)
+    content = fetch(source, extent, f"blob {index}", decompress)
+    same = digest == extent.sha256 if extent.codec == RAW else digest == hashlib.sha256(content).digest()
+    if not same:
+        raise PlanError(
+            "CAD5016",
+            f"blob {index} is not what its name says",
+            expected=f"sha256 {digest.hex()[:16]}...",
+            got="another",
+        )
+    return content

@@ -1,0 +1,91 @@
+"""From a plan file to a Plan: container, digests, manifest, tables, tapes, then every rule of `validate.py`.
+
+Whatever the bytes are, `read_plan` returns a valid Plan or raises a CadenceError, in memory and time that the length of
+the file bounds.
+"""
+
+import os
+from dataclasses import dataclass
+
+from cadence_runtime.errors import PlanError
+from cadence_runtime.format.blobs import Decompress, fetch, read_blobs
+from cadence_runtime.format.file import HEADER_BYTES, TABLE_BYTES, Extent, check_padding, read_table
+from cadence_runtime.format.graphs import decode_graphs
+from cadence_runtime.format.manifest import decode_manifest
+from cadence_runtime.format.plan import Plan
+from cadence_runtime.format.source import Source, opened
+from cadence_runtime.format.tables import decode_nodes, decode_transitions
+from cadence_runtime.format.tapes import decode_tapes
+from cadence_runtime.format.validate import validate
+
+MAX_MANIFEST_BYTES = 1 << 28
+
+
+@dataclass(frozen=True, slots=True)
+class PlanFile:
+    """A plan and how it stands in its file: the extents of the sections by name, in order."""
+
+    plan: Plan
+    size_bytes: int
+    extents: tuple[tuple[str, Extent], ...]
+
+
+def read_plan(source: str | os.PathLike[str] | bytes, *, decompress: Decompress | None) -> Plan:
+    """Read and validate a plan from a path or from bytes.
+
+    `decompress(data, size)` decodes one zstd frame to exactly `size` bytes or raises. Raises UsageError CAD92xx for a
+    path that is no readable file, PlanError CAD5xxx for everything else; several independent faults come as one
+    ErrorList.
+    """
+    return read_plan_file(source, decompress=decompress).plan
+
+
+def read_plan_file(source: str | os.PathLike[str] | bytes, *, decompress: Decompress | None) -> PlanFile:
+    """Read and validate a plan, and say how it stands in its file."""
+    with opened(source) as data:
+        try:
+            return _read(data, decompress)
+        except (MemoryError, RecursionError) as error:
+            raise PlanError(
+                "CAD5017",
+                "the plan is too large for this process",
+                expected=f"memory for a plan of {data.size_bytes} bytes",
+                got=type(error).__name__,
+            ) from None
+
+
+def _read(source: Source, decompress: Decompress | None) -> PlanFile:
+    extents = read_table(source)
+    _check_gaps(source, extents)
+    if extents["manifest"].raw_bytes > MAX_MANIFEST_BYTES:
+        got = f"{extents['manifest'].raw_bytes} bytes"
+        raise PlanError("CAD5018", "the manifest is too long", expected=f"at most {MAX_MANIFEST_BYTES} bytes", got=got)
+
+    def section(name: str) -> bytes:
+        return fetch(source, extents[name], f"section `{name}`", decompress)
+
+    manifest = decode_manifest(section("manifest"))
+    nodes = decode_nodes(section("nodes"), manifest)
+    transitions = decode_transitions(section("transitions"), manifest, len(nodes))
+    tapes = decode_tapes(section("tapes"))
+    blobs = read_blobs(section("blob-table"), extents["blobs"], source, decompress)
+    graphs = decode_graphs(section("graphs"), len(blobs))
+    plan = manifest.plan(tapes, nodes, transitions, blobs, graphs)
+    validate(plan)
+    return PlanFile(plan, source.size_bytes, tuple(extents.items()))
+
+
+def _check_gaps(source: Source, extents: dict[str, Extent]) -> None:
+    upper = HEADER_BYTES + TABLE_BYTES
+    for extent in extents.values():
+        check_padding(source, upper, extent.offset)
+        upper = extent.upper
+    blobs = extents["blobs"]
+    if blobs.size_bytes != blobs.raw_bytes or any(blobs.sha256):
+        raise PlanError(
+            "CAD5009",
+            "an extent of the plan makes no sense",
+            expected="section `blobs` raw, without a digest, since each blob has its own",
+            got="another",
+            at="section table",
+        )

@@ -1,0 +1,110 @@
+"""Replaces a file as a whole: whoever opens the path sees the old content or the new, whatever happens in between.
+
+The new content goes to a file of its own in the same folder, reaches the disk, and is then renamed over the path.
+"""
+
+import os
+import secrets
+import signal
+import stat
+import threading
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from types import FrameType
+
+from cadence_runtime.errors import UsageError
+from cadence_runtime.format.source import not_regular
+
+
+def replace_file(path: str | os.PathLike[str], pieces: Sequence[bytes]) -> int:
+    """Put the pieces at a path and return their size. A symbolic link keeps pointing where it points.
+
+    Raises UsageError CAD9202 when something other than a file stands there, CAD9204 when the folder is missing, CAD9205
+    when the operating system refuses or the disk is full. The unfinished file is removed on every error, on Ctrl-C and
+    on SIGTERM; only a kill leaves it behind, as `.NAME.*.tmp`.
+    """
+    shown, final = os.fspath(path), os.path.realpath(path)
+    folder, name = os.path.split(final)
+    try:
+        check_place(path)
+        temporary = os.path.join(folder, f".{name}.{secrets.token_hex(4)}.tmp")
+        with _terminable():
+            try:
+                size = _write(temporary, pieces)
+                os.replace(temporary, final)
+            except BaseException:
+                _remove(temporary)
+                raise
+            _sync_folder(folder)
+    except (OSError, ValueError) as error:
+        reason = (error.strerror if isinstance(error, OSError) else str(error)) or type(error).__name__
+        hint = "nothing was written; free some space or choose another folder"
+        raise UsageError("CAD9205", "the file cannot be written", got=reason.lower(), at=shown, hint=hint) from None
+    return size
+
+
+def check_place(path: str | os.PathLike[str]) -> None:
+    """Raise UsageError CAD9202 or CAD9204 where no file can be put at the path; worth asking before long work."""
+    shown, final = os.fspath(path), os.path.realpath(path)
+    folder = os.path.dirname(final)
+    if not os.path.isdir(folder):
+        raise UsageError("CAD9204", "the folder of the file does not exist", got=folder, at=shown, hint="make it first")
+    try:
+        mode = os.stat(final).st_mode
+    except FileNotFoundError:
+        return
+    if not stat.S_ISREG(mode):
+        raise not_regular(shown, mode)
+
+
+def _write(path: str, pieces: Sequence[bytes]) -> int:
+    descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o666)
+    try:
+        size = 0
+        for piece in pieces:
+            left = memoryview(piece)
+            while left:
+                left = left[os.write(descriptor, left) :]
+            size += len(piece)
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)
+    return size
+
+
+def _remove(path: str) -> None:
+    try:
+        os.unlink(path)
+    except FileNotFoundError:
+        pass
+
+
+def _sync_folder(folder: str) -> None:
+    """Make the rename itself last; some file systems cannot, and the file is whole either way."""
+    try:
+        descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+    except OSError:
+        return
+    try:
+        os.fsync(descriptor)
+    except OSError:
+        pass
+    finally:
+        os.close(descriptor)
+
+
+@contextmanager
+def _terminable() -> Iterator[None]:
+    """Turn SIGTERM into an exit that runs clean-up, where nobody else handles it."""
+    if threading.current_thread() is not threading.main_thread() or signal.getsignal(signal.SIGTERM) != signal.SIG_DFL:
+        yield
+        return
+
+    def leave(number: int, frame: FrameType | None) -> None:
+        raise SystemExit(128 + number)
+
+    signal.signal(signal.SIGTERM, leave)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGTERM, signal.SIG_DFL)

@@ -1,0 +1,108 @@
+"""Where the bytes of a plan come from: memory, or a regular file that is read piece by piece.
+
+A file is opened once and never mapped, so that one that changes while it is read gives an error and no fault.
+"""
+
+import os
+import stat
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Protocol
+
+from cadence_runtime.errors import CadenceError, PlanError, UsageError
+
+
+class Source(Protocol):
+    """Bytes of known length."""
+
+    @property
+    def size_bytes(self) -> int: ...
+
+    def read(self, offset: int, size_bytes: int) -> bytes:
+        """Return exactly these bytes, which lie within the source."""
+
+
+class MemorySource:
+    """A plan in memory."""
+
+    def __init__(self, data: bytes) -> None:
+        self._data, self.size_bytes = data, len(data)
+
+    def read(self, offset: int, size_bytes: int) -> bytes:
+        return self._data[offset : offset + size_bytes]
+
+
+class FileSource:
+    """A regular file, open for reading; may be read from several threads at once."""
+
+    def __init__(self, descriptor: int, path: str) -> None:
+        self._descriptor, self._path = descriptor, path
+        self.size_bytes = os.fstat(descriptor).st_size
+
+    def read(self, offset: int, size_bytes: int) -> bytes:
+        pieces, left = [], size_bytes
+        while left:
+            piece = os.pread(self._descriptor, left, offset)
+            if not piece:
+                raise PlanError(
+                    "CAD5011", "the plan changed while it was read", expected=f"{left} more bytes", got="the end"
+                )
+            pieces.append(piece)
+            offset, left = offset + len(piece), left - len(piece)
+        return pieces[0] if len(pieces) == 1 else b"".join(pieces)
+
+
+@contextmanager
+def opened(source: "str | os.PathLike[str] | bytes") -> Iterator[Source]:
+    """Open bytes, or a path to a regular file. Raises UsageError CAD9201 to CAD9203.
+
+    An error that leaves the block names the file unless it already says where.
+    """
+    if isinstance(source, bytes):
+        yield MemorySource(source)
+        return
+    path = os.fspath(source)
+    descriptor = _open(path)
+    try:
+        yield FileSource(descriptor, path)
+    except OSError as error:
+        raise unreadable(path, error) from None
+    except CadenceError as error:
+        raise located(error, path) from None
+    finally:
+        os.close(descriptor)
+
+
+def _open(path: str) -> int:
+    try:
+        # Without O_NONBLOCK, opening a FIFO would wait for a writer.
+        descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK)
+    except FileNotFoundError:
+        raise UsageError("CAD9201", "there is no such plan", expected="a plan file", got="nothing", at=path) from None
+    except (OSError, ValueError) as error:  # ValueError: a null byte in the path
+        raise unreadable(path, error) from None
+    mode = os.fstat(descriptor).st_mode
+    if not stat.S_ISREG(mode):
+        os.close(descriptor)
+        raise not_regular(path, mode)
+    return descriptor
+
+
+def not_regular(path: str, mode: int) -> UsageError:
+    """Return what to say when something else stands where a plan file should."""
+    got = {stat.S_IFDIR: "a folder", stat.S_IFIFO: "a pipe", stat.S_IFSOCK: "a socket"}.get(
+        stat.S_IFMT(mode), "a device"
+    )
+    return UsageError("CAD9202", "not a file", expected="a regular file", got=got, at=path)
+
+
+def unreadable(path: str, error: Exception) -> UsageError:
+    """Return what to say when the operating system refuses."""
+    reason = (error.strerror if isinstance(error, OSError) else str(error)) or type(error).__name__
+    return UsageError("CAD9203", "the plan cannot be read", expected="a readable file", got=reason.lower(), at=path)
+
+
+def located(error: CadenceError, path: str) -> CadenceError:
+    """Return the error with the file in front of where it happened."""
+    at = path if error.at is None else f"{path}, {error.at}"
+    return type(error)(error.code, error.what, expected=error.expected, got=error.got, at=at, hint=error.hint)
