@@ -57,7 +57,7 @@ def test_an_unreadable_spec(cadencec: CommandLine) -> None:
     [
         ("import no_such_module", "CAD3402", "ModuleNotFoundError: No module named 'no_such_module'"),
         ("def build(:", "CAD3402", "SyntaxError: invalid syntax (model.py, line 1)"),
-        ("x = 1", "CAD3403", "`x`"),
+        ("x = 1", "CAD3403", "no function"),
         ("build = 1", "CAD3404", "`int`"),
         ("def build():\n    raise ValueError('boom')", "CAD3406", "ValueError: boom"),
         ("def build():\n    raise SystemExit(0)", "CAD3406", "SystemExit: 0"),
@@ -130,14 +130,16 @@ def test_the_seventh_frame_is_refused_by_region(cadencec: CommandLine, case_01_p
 
 def test_an_input_of_the_wrong_shape(cadencec: CommandLine, case_01_plan: Path) -> None:
     error = error_of(run(cadencec, case_01_plan, x=np.ones((1, 1, 1, 17), "float32")))
-    assert error["code"].startswith("CAD70") and "`x`" in error["what"]
+    assert (error["code"], error["what"], error["at"]) == (
+        "CAD7051", "event `frame` got an input of another shape", "push 0",
+    )  # fmt: skip
     assert "16" in error["expected"] and "17" in error["got"]
 
 
 def test_an_input_of_the_wrong_dtype(cadencec: CommandLine, case_01_plan: Path) -> None:
     error = error_of(run(cadencec, case_01_plan, x=frames(1, "float64")))
     assert (error["code"], error["expected"], error["got"]) == (
-        "CAD7055", "an array of float32 on the host", "an array of float64",
+        "CAD7055", "an array of float32 on the host", "float64 on cpu",
     )  # fmt: skip
 
 
@@ -202,7 +204,7 @@ def test_a_plan_that_is_no_file(cadencec: CommandLine, verb: str, name: str) -> 
         (lambda data: data[:8] + struct.pack("<H", 7) + data[10:], "CAD5005"),
         (lambda data: data.replace(b"\r\n", b"\n"), "CAD5002"),
         (lambda data: b"cadence_spec: 1\n" + data, "CAD5001"),
-        (lambda data: data[:-1] + bytes([data[-1] ^ 1]), "CAD5007"),
+        (lambda data: data[:1500] + bytes([data[1500] ^ 1]) + data[1501:], "CAD5007"),
         (lambda data: b"", "CAD5003"),
     ],
     ids=["cut", "version", "text", "other", "flipped", "empty"],
@@ -250,20 +252,20 @@ def test_an_output_that_is_a_folder(cadencec: CommandLine) -> None:
     assert list(Path("folder").iterdir()) == []
 
 
-def limited(*args: str) -> subprocess.CompletedProcess[str]:
-    """Run a command line that may not write files over 2,000 bytes, as on a full disk."""
+def limited(limit_bytes: int, *args: str) -> subprocess.CompletedProcess[str]:
+    """Run a command line that cannot write larger files than this, as on a full disk."""
     return subprocess.run(
         [sys.executable, "-m", "cadencec", *args],
         capture_output=True,
         text=True,
         check=False,
-        preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_FSIZE, (2000, 2000)),
+        preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_FSIZE, (limit_bytes, limit_bytes)),
     )
 
 
 def test_a_full_disk_under_a_plan(cadencec: CommandLine) -> None:
     Path("a.plan").write_bytes(b"old")
-    done = limited("compile", str(CASE_01), "-o", "a.plan")
+    done = limited(2000, "compile", str(CASE_01), "-o", "a.plan")
     assert done.returncode == 2
     assert done.stderr.splitlines()[-4].startswith("error CAD9205: ")
     assert "Traceback" not in done.stderr
@@ -273,7 +275,7 @@ def test_a_full_disk_under_a_plan(cadencec: CommandLine) -> None:
 def test_a_full_disk_under_results(cadencec: CommandLine, case_01_plan: Path) -> None:
     np.savez("feed.npz", x=frames(6))
     Path("out.npz").write_bytes(b"old")
-    done = limited("run", str(case_01_plan), "--input", "feed.npz", "-o", "out.npz")
+    done = limited(500, "run", str(case_01_plan), "--input", "feed.npz", "-o", "out.npz")
     assert done.returncode == 2
     assert "error CAD9205: " in done.stderr and "Traceback" not in done.stderr
     assert sorted(files()) == ["feed.npz", "out.npz"] and Path("out.npz").read_bytes() == b"old"

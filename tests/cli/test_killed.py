@@ -115,10 +115,10 @@ def test_kills_at_random_moments(spec: Path) -> None:
     assert compiling(spec, 0).wait() == 0
     whole_s = time.monotonic() - started
     outcomes = set()
-    for seed in range(1, 60):
+    for seed in range(1, 30):
         before = Path("a.cpu.plan").read_bytes()
         process = compiling(spec, seed)
-        time.sleep(choose.uniform(0.7, 1.05) * whole_s)
+        time.sleep(choose.uniform(0.7, 1.5) * whole_s)
         process.kill()
         process.wait()
         outcomes.add(Path("a.cpu.plan").read_bytes() == before)
