@@ -231,9 +231,11 @@ class _Reader:
     def _node(self, kernels: int) -> GraphNode:
         kind = self.words.take(0, 3, "a kind of node")
         if kind == FILL:
-            return MemsetNode(*self.words.many(5, "a fill"), 0)
+            pitch, value, element, width, height = self.words.many(5, "a fill")
+            return MemsetNode(pitch, value, element, width, height, 0)
         if kind == COPY:
-            return MemcpyNode(*self.words.many(7, "a copy"), 0)
+            width, height, depth, to_pitch, to_height, from_pitch, from_height = self.words.many(7, "a copy")
+            return MemcpyNode(width, height, depth, to_pitch, to_height, from_pitch, from_height, 0)
         kernel = self.words.take(0, kernels, "a kernel")
         gx, gy, gz, bx, by, bz, shared = self.words.many(7, "a launch")
         params = self._bytes()
