@@ -1,0 +1,151 @@
+"""Loading a plan: what is done in what order, where pointers end up, and that a failed load gives back all it took."""
+
+from collections.abc import Callable
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+from cadence_runtime.cuda.resident import Resident
+from cadence_runtime.errors import DeviceError
+from cadence_runtime.format.cuda import (
+    CudaPart,
+    DeviceGlobal,
+    Graph,
+    Kernel,
+    KernelImage,
+    KernelNode,
+    Relocation,
+    Snapshot,
+)
+from cadence_runtime.format.plan import Section
+from tests.cuda.fake_driver import FakeDriver
+
+BASE = 0x6F00_0000_0000
+KERNEL = Kernel(0, "scale", (0,), (8,), ((8, 65536),))
+NODE = KernelNode(0, (1, 1, 1), (32, 1, 1), 0, bytes(8), (), 0)
+PART = CudaPart(
+    base=BASE,
+    compute_capability=(9, 0),
+    driver=13000,
+    images=(KernelImage("ab" * 32, 0, "PyTorch"),),
+    globals=(DeviceGlobal(0, "lut", bytes(16), ((8, 0x400),)),),
+    kernels=(KERNEL,),
+    graphs=(Graph((NODE,), (Relocation(0, 0, 0x100),), (), ("aten::mul",)),),
+    snapshots=(Snapshot("library.0", 0x400, 16, 1), Snapshot("library.1", 0x500, 16, None)),
+)
+
+
+def plan() -> Any:
+    """Return the fields of a plan that loading looks at."""
+    return SimpleNamespace(
+        sections=(
+            Section("weights", 0, 256, 256, ""),
+            Section("constants", 256, 0, 0, ""),
+            Section("library", 1024, 512, 512, ""),
+        ),
+        weights=(SimpleNamespace(name="w", offset=0, blob=None),),
+        constants=(),
+        blobs=(b"cubin of the test", b"table of 16 byte"),
+    )
+
+
+def driver(**options: Any) -> FakeDriver:
+    made = FakeDriver(layouts={"scale": ((0, 8),)}, **options)
+    made.global_address = lambda library, name: (made._note("global_address", name), (0x9000, 16))[1]  # type: ignore[method-assign]
+    made.memory_at[0x9000] = bytearray(16)
+    return made
+
+
+def weights(name: str) -> memoryview:
+    return memoryview(b"W" * 8) if name == "w" else memoryview(b"")
+
+
+def test_the_order_of_a_load() -> None:
+    device = driver()
+    Resident(device, plan(), PART, weights)
+    assert [call[0] for call in device.calls] == [
+        "reserve",
+        "new_stream",
+        "upload",
+        "upload",
+        "fill",
+        "load_library",
+        "global_address",
+        "upload",
+        "function",
+        "param_info",
+        "set_attribute",
+    ]
+    assert device.memory_at[BASE][:8] == b"W" * 8
+    assert device.memory_at[BASE][0x400:0x410] == b"table of 16 byte"
+
+
+@pytest.mark.parametrize("taken", [frozenset(), frozenset([BASE])])
+def test_device_variables_and_launches_point_into_the_arena_wherever_it_is(taken: frozenset[int]) -> None:
+    device = driver(taken=taken)
+    resident = Resident(device, plan(), PART, weights)
+    assert (resident.base == BASE) == (not taken)
+    assert device.memory_at[0x9000][8:] == (resident.base + 0x400).to_bytes(8, "little")
+    resident.launch(0)
+    assert device.param_bytes == [((resident.base + 0x100).to_bytes(8, "little"),)]
+
+
+def test_an_executable_is_built_and_uploaded_once() -> None:
+    device = driver()
+    resident = Resident(device, plan(), PART, weights)
+    resident.launch(0)
+    resident.launch(0)
+    names = [call[0] for call in device.calls]
+    assert (names.count("instantiate"), names.count("prepare"), names.count("launch")) == (1, 1, 2)
+
+
+def test_closing_gives_back_everything() -> None:
+    device = driver()
+    resident = Resident(device, plan(), PART, weights)
+    resident.launch(0)
+    resident.close()
+    assert device.live == []
+
+
+@pytest.mark.parametrize("call", ["new_stream", "upload", "fill", "load_library", "function", "set_attribute"])
+def test_a_load_that_fails_gives_back_all_it_took(call: str) -> None:
+    device = driver(fail=(call, 1))
+    with pytest.raises(DeviceError, match="CAD8001"):
+        Resident(device, plan(), PART, weights)
+    assert [entry for entry in device.live if entry != "stream"] == []
+
+
+def other_size(device: FakeDriver) -> None:
+    device.global_address = lambda library, name: (0x9000, 8)  # type: ignore[method-assign]
+
+
+def other_layout(device: FakeDriver) -> None:
+    device.layouts["scale"] = ((0, 8), (8, 4))
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        (
+            other_size,
+            "CAD8003: device variable `lut` has another size than the plan's\n"
+            "  expected: 16 bytes\n"
+            "  got:      8 bytes",
+        ),
+        (
+            other_layout,
+            "CAD8004: kernel `scale` takes other parameters than the plan says\n"
+            "  expected: (offset, size) [(0, 8)]\n"
+            "  got:      [(0, 8), (8, 4)]\n"
+            "  hint:     the plan's image and launches do not belong together: compile it again",
+        ),
+    ],
+)
+def test_an_image_that_does_not_fit_its_plan(change: Callable[[FakeDriver], None], message: str) -> None:
+    device = driver()
+    change(device)
+    with pytest.raises(DeviceError) as caught:
+        Resident(device, plan(), PART, weights)
+    assert str(caught.value) == message
+    assert device.live == []
