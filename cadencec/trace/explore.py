@@ -92,7 +92,7 @@ class _Search:
     captures: list[Capture] = field(default_factory=list)
     keys: dict[Key, int] = field(default_factory=dict)
     nodes: dict[Node, int] = field(default_factory=dict)
-    structures: list[object] = field(default_factory=list)
+    structures: dict[tuple[int, ...], object] = field(default_factory=dict)
     reads: dict[tuple[str, int | None], tuple[int, ...]] = field(default_factory=dict)
     seen_forms: dict[tuple[Configuration, int], set[int]] = field(default_factory=dict)
     transitions: list[Transition] = field(default_factory=list)
@@ -107,7 +107,7 @@ class _Search:
         configuration = start(self.program)
         recording, executions, tracks = self.runner.begin()
         self.leaves.check(configuration, tracks.forms, INIT, tracks.seen)
-        self._capture(Key(INIT, (), (), ()), recording, executions, tracks, self.runner.traced.start())
+        self._capture(Key(INIT, (), (), ()), recording, executions, tracks)
         self._arrive(configuration, self._form_indices(tracks.forms), tracks, INIT)
 
     def expand(self, item: tuple[int, Node, Tracks]) -> None:
@@ -189,19 +189,18 @@ class _Search:
             self.runner.run(stock, run, tracks)
             return index
         recording, executions = self.runner.record(traced, stock, run, tracks)
-        return self._capture(key, recording, executions, tracks, traced)
+        return self._capture(key, recording, executions, tracks)
 
-    def _capture(
-        self, key: Key, recording: Recording, executions: Sequence[Execution], tracks: Tracks, job: Job
-    ) -> int:
+    def _capture(self, key: Key, recording: Recording, executions: Sequence[Execution], tracks: Tracks) -> int:
         forms = self._form_indices(tracks.forms)
         known, paths = list(self.forms), self.leaves.paths
         before = {paths[leaf]: known[form] for leaf, form in key.state}
-        after = {paths[leaf]: tracks.forms[leaf] for leaf in job.writes}
+        written = [leaf for leaf, path in enumerate(paths) if path in recording.state]
+        after = {paths[leaf]: tracks.forms[leaf] for leaf in written}
         tape = self.keep(Found(key, recording, executions, before, after, tracks.output_forms))
-        written = tuple((leaf, forms[leaf]) for leaf in job.writes)
         self.keys[key] = len(self.captures)
-        self.captures.append(Capture(key, tape, written, tracks.output_forms, (), (), ()))
+        writes = tuple((leaf, forms[leaf]) for leaf in written)
+        self.captures.append(Capture(key, tape, writes, tracks.output_forms, (), (), ()))
         return self.keys[key]
 
     def _arrive(self, configuration: Configuration, forms: tuple[int, ...], tracks: Tracks, event: str) -> int:
@@ -209,13 +208,12 @@ class _Search:
         node = Node(configuration, forms)
         index = self.nodes.get(node)
         shape = structure(tracks.samples[0].template)
+        if self.structures.setdefault(forms, shape) != shape:
+            raise _ambiguous(event)
         if index is not None:
-            if self.structures[index] != shape:
-                raise _ambiguous(event)
             return index
         self._check_limits(node)
         index = self.nodes[node] = len(self.nodes)
-        self.structures.append(shape)
         self.waiting.append((index, node, tracks))
         return index
 

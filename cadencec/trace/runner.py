@@ -168,7 +168,7 @@ class Runner:
         def call() -> tuple[Sequence[Value], Mapping[str, Value]]:
             outcome = job.run(sample, tuple(inputs.values()))
             done.append(outcome)
-            return outcome.outputs, {paths[i]: outcome.values[i] for i in job.writes}
+            return outcome.outputs, {paths[i]: outcome.values[i] for i in self._written(job, forms, outcome)}
 
         torch.manual_seed(self._seed(0))
         leaves: dict[str, Value] = {paths[i]: sample.values[i] for i in job.reads}
@@ -200,7 +200,8 @@ class Runner:
                     outcome = job.run(working, given)
                 outcomes.append(outcome)
                 outputs = tuple(copy_of(value) for value in outcome.outputs)
-                return outputs, {paths[i]: copy_of(outcome.values[i]) for i in job.writes}
+                written = self._written(job, forms, outcome)
+                return outputs, {paths[i]: copy_of(outcome.values[i]) for i in written}
 
             return run
 
@@ -229,6 +230,11 @@ class Runner:
                 place((form,), (value,))[0] for form, value in zip(tracks.output_forms, outcome.outputs, strict=True)
             )
             passed.update(zip(job.outputs, values, strict=True))
+
+    def _written(self, job: Job, before: Sequence[Form], outcome: Outcome) -> list[int]:
+        """Return the leaves that a job leaves behind: those that it writes, and those that a new one is tied to."""
+        after = self._forms(outcome.values)
+        return [i for i in range(len(after)) if i in job.writes or after[i] != before[i]]
 
     def _forms(self, values: Sequence[Value]) -> tuple[Form, ...]:
         return forms_of(values, self.leaves.contiguous)

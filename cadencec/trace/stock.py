@@ -2,6 +2,7 @@
 
 import random
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import AbstractContextManager
 
 import torch
 from torch import Tensor
@@ -20,10 +21,12 @@ class StockSession:
     """One session with its own state and its own place in the random generators.
 
     Sessions of one model may be interleaved: they share nothing but the model, unless the model keeps state itself.
+    `natural` runs it as its users do, with its own `inference_mode` and with scripted code optimised.
     """
 
-    def __init__(self, jobs: Jobs, device: torch.device, seed: int) -> None:
+    def __init__(self, jobs: Jobs, device: torch.device, seed: int, *, natural: bool = True) -> None:
         self.jobs, self.device = jobs, device
+        self._mode: Callable[[], AbstractContextManager[object]] = torch.no_grad if natural else neutral
         self._sample = Sample(None, (None,) * len(jobs.leaves.declared))
         torch.manual_seed(seed)
         self._generators = generator_states(device)
@@ -63,7 +66,7 @@ class StockSession:
 
     def _run(self, job: Job, inputs: Mapping[str, Value]) -> dict[str, Value]:
         restore_generators(self._generators)
-        with neutral():
+        with self._mode():
             outcome = job.run(self._sample, tuple(copies(inputs).values()))
         self._generators = generator_states(self.device)
         self._sample = Sample(outcome.template, outcome.values)

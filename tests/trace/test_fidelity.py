@@ -71,6 +71,32 @@ def test_state_in_a_global_is_found_by_the_walk(tmp_path):
     assert message.splitlines()[-1] == "  hint:     the model keeps something between steps that is not in its state"
 
 
+def test_bits_that_depend_on_the_models_own_inference_mode(tmp_path):
+    code = """
+    class Model:
+        def init_state(self):
+            return {"h": torch.zeros(2, 4)}
+
+        @torch.inference_mode()
+        def step(self, state, x):
+            y = x * 2 if torch.is_inference_mode_enabled() else x * 3
+            return {"h": state["h"] + x}, y
+
+    def build():
+        return Model()
+    """
+    message = refused(tmp_path, BODY, code)
+    assert message.splitlines()[:2] == [
+        "CAD3706: the model gives other bits under its own torch modes than under those of a recording",
+        "  expected: the same bits under `no_grad`, with scripted code unoptimised",
+    ]
+    assert message.splitlines()[-1] == (
+        "  hint:     take `torch.inference_mode` out of the model, or let `build` warm scripted code up"
+    )
+    done = compiled(tmp_path, BODY, code.replace("x * 3", "x + x"))[1]
+    assert done.plan.fidelity.walk_events == 12
+
+
 def test_a_weight_that_a_session_changes_is_named(tmp_path):
     code = """
     class Model(nn.Module):

@@ -149,15 +149,23 @@ class CpuPlayer:
 
     def _storage_offsets(self, tape: Tape, capture: Capture) -> dict[int, int]:
         """Return the arena offset of every storage of the tape that has memory."""
-        inputs = dict(zip((binding.name for binding in tape.inputs), capture.input_offsets, strict=True))
+        inputs = zip((binding.name for binding in tape.inputs), capture.input_offsets, strict=True)
+        homes: dict[str, Mapping[str, int]] = {
+            "input": {name: self._offset("io", offset) for name, offset in inputs},
+            "weight": self._weights,
+            "constant": self._constants,
+            "leaf": self._slots(capture),
+        }
         offsets = {index: self._offset("scratch", offset) for index, offset in capture.scratch}
         for index, storage in enumerate(tape.storages):
-            if storage.kind == "input":
-                offsets[index] = self._offset("io", inputs[storage.name])
-            elif storage.kind != "scratch":
-                homes = {"weight": self._weights, "constant": self._constants, "leaf": self._leaves}
+            if storage.kind != "scratch":
                 offsets[index] = homes[storage.kind][storage.name]
         return offsets
+
+    def _slots(self, capture: Capture) -> dict[str, int]:
+        """Return where the slot of each leaf that a capture reads begins; a tied leaf lies in another one's."""
+        forms = ((self.plan.leaves[leaf].path, self.plan.forms[form]) for leaf, form in capture.key.state)
+        return {p: self._leaves[self.plan.leaves[f.slot].path] for p, f in forms if isinstance(f, TensorForm)}
 
     def _output_stores(self, tape: Tape, capture: Capture) -> list[tuple[Tensor, View]]:
         outputs = [self._output_tensors(capture).get(position) for position in range(len(tape.outputs))]
