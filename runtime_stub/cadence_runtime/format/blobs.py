@@ -8,7 +8,7 @@ import hashlib
 import os
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import replace
+from dataclasses import dataclass, replace
 
 from cadence_runtime.errors import PlanError
 from cadence_runtime.format.file import (
@@ -85,20 +85,31 @@ def encode_blobs(blobs: Sequence[bytes], compress: Compress | None) -> tuple[byt
     return b"".join(rows), pieces
 
 
+@dataclass(frozen=True, slots=True)
+class _Row:
+    """A row of the table: the digest of the content, where it stands in the file, and where the padding before it
+    begins."""
+
+    index: int
+    sha256: bytes
+    extent: Extent
+    padding: int
+
+
 def read_blobs(table: bytes, section: Extent, source: Source, decompress: Decompress | None) -> tuple[bytes, ...]:
     """Return the content of every blob. Raises PlanError CAD5007 to CAD5016."""
     rows = _rows(table, section)
     workers = min(8, os.cpu_count() or 1, max(1, len(rows)))
     with ThreadPoolExecutor(workers) as pool:
-        return tuple(pool.map(lambda row: _blob(*row, source, decompress), rows))
+        return tuple(pool.map(lambda row: _content(row, source, decompress), rows))
 
 
-def _rows(table: bytes, section: Extent) -> list[tuple[int, bytes, Extent, int]]:
-    """Return (number, digest, extent in the file, start of the padding before it) of every blob."""
+def _rows(table: bytes, section: Extent) -> list[_Row]:
     if len(table) % ROW_BYTES:
         got = f"{len(table)} bytes"
         raise PlanError("CAD5014", "the blob table has the wrong length", expected=f"{ROW_BYTES} bytes a row", got=got)
-    rows, offset, seen = [], 0, set()
+    rows: list[_Row] = []
+    offset, seen = 0, set()
     for index in range(len(table) // ROW_BYTES):
         row, at = table[index * ROW_BYTES : (index + 1) * ROW_BYTES], f"blob {index}"
         digest, extent = row[:32], unpack_extent(row[32:], at)
@@ -106,7 +117,8 @@ def _rows(table: bytes, section: Extent) -> list[tuple[int, bytes, Extent, int]]
         if digest in seen:
             raise PlanError("CAD5015", "a blob stands twice in the plan", expected="each once", got=digest.hex(), at=at)
         seen.add(digest)
-        rows.append((index, digest, replace(extent, offset=section.offset + extent.offset), section.offset + offset))
+        placed = replace(extent, offset=section.offset + extent.offset)
+        rows.append(_Row(index, digest, placed, section.offset + offset))
         offset = extent.upper
     if offset != section.size_bytes:
         expected, got = f"{offset} bytes of blobs", f"{section.size_bytes} bytes"
@@ -114,17 +126,16 @@ def _rows(table: bytes, section: Extent) -> list[tuple[int, bytes, Extent, int]]
     return rows
 
 
-def _blob(
-    index: int, digest: bytes, extent: Extent, before: int, source: Source, decompress: Decompress | None
-) -> bytes:
-    check_padding(source, before, extent.offset)
-    content = fetch(source, extent, f"blob {index}", decompress)
-    same = digest == extent.sha256 if extent.codec == RAW else digest == hashlib.sha256(content).digest()
-    if not same:
+def _content(row: _Row, source: Source, decompress: Decompress | None) -> bytes:
+    check_padding(source, row.padding, row.extent.offset)
+    content = fetch(source, row.extent, f"blob {row.index}", decompress)
+    # The stored bytes of a raw blob are its content, and their digest was just compared.
+    got = row.extent.sha256 if row.extent.codec == RAW else hashlib.sha256(content).digest()
+    if got != row.sha256:
         raise PlanError(
             "CAD5016",
-            f"blob {index} is not what its name says",
-            expected=f"sha256 {digest.hex()[:16]}...",
-            got="another",
+            f"blob {row.index} is not what its name says",
+            expected=f"sha256 {row.sha256.hex()[:16]}...",
+            got=f"sha256 {got.hex()[:16]}...",
         )
     return content

@@ -9,7 +9,7 @@ import signal
 import stat
 import threading
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from types import FrameType
 
 from cadence_runtime.errors import UsageError
@@ -73,24 +73,18 @@ def _write(path: str, pieces: Sequence[bytes]) -> int:
 
 
 def _remove(path: str) -> None:
-    try:
+    with suppress(FileNotFoundError):
         os.unlink(path)
-    except FileNotFoundError:
-        pass
 
 
 def _sync_folder(folder: str) -> None:
     """Make the rename itself last; some file systems cannot, and the file is whole either way."""
-    try:
+    with suppress(OSError):
         descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
-    except OSError:
-        return
-    try:
-        os.fsync(descriptor)
-    except OSError:
-        pass
-    finally:
-        os.close(descriptor)
+        try:
+            os.fsync(descriptor)
+        finally:
+            os.close(descriptor)
 
 
 @contextmanager

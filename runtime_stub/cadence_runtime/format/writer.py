@@ -1,4 +1,4 @@
-"""From a Plan to a plan file. The same plan gives the same bytes, and a path holds the old file or the whole new one."""
+"""From a Plan to a plan file: equal plans give equal bytes, and a path holds the old file or the whole new one."""
 
 import os
 from collections.abc import Sequence
