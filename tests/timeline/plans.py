@@ -1,5 +1,7 @@
 """A plan without any tape, worked out from a timeline: what the closure checker looks at, and nothing else."""
 
+from dataclasses import replace
+
 from cadence_runtime.format.plan import (
     INIT,
     RESET,
@@ -15,8 +17,8 @@ from cadence_runtime.format.plan import (
 )
 from cadence_runtime.format.plan import Transition as Row
 from cadence_runtime.format.tape import Literal
-from cadence_runtime.host.program import Configuration, Program, Region
-from cadence_runtime.host.step import push
+from cadence_runtime.host.program import Configuration, Program, Region, Stage, StageRun
+from cadence_runtime.host.step import fire, push
 from cadencec.timeline import build
 
 
@@ -48,21 +50,44 @@ class Builder:
         return self.captures.setdefault(made, len(self.captures))
 
     def row_captures(self, configuration: Configuration, event: str, choices: dict[str, int]) -> tuple[int, ...]:
-        """The captures of a push, for programs whose stages do not read what an earlier one of their event wrote."""
+        """The captures of a push: stages leave regions grown, and at their last index restarted."""
         found = []
         events = {each.name: each for each in self.program.events}
         for step in push(self.program, configuration, event, choices):
-            before, after = self.all_forms(configuration), self.all_forms(step.after)
+            named = choices if step.event == event else {}
+            grown, left = (self.lengths(configuration, step.event, named, restart) for restart in (False, True))
             for run in step.runs:
                 stage = next(stage for stage in self.program.stages if stage.name == run.stage)
-                state = tuple((i, before[i]) for i, leaf in enumerate(self.leaves) if leaf.owner in stage.reads)
-                writes = {i: after[i] for i, leaf in enumerate(self.leaves) if leaf.owner in stage.writes}
-                inputs = tuple(input_form(form) for form in run.inputs)
-                found.append(self.capture(Key(run.stage, run.args, inputs, state), writes))
+                last = stage.repeat is None or run.index == stage.repeat[1] - 1
+                key = Key(run.stage, run.args, tuple(map(input_form, run.inputs)), self.state(stage, run))
+                found.append(self.capture(key, self.writes(stage, left if last else grown)))
             if events[step.event].reset:
-                found.append(self.capture(Key(RESET, (), (), ()), dict(enumerate(after))))
+                found.append(self.capture(Key(RESET, (), (), ()), dict(enumerate(self.all_forms(step.after)))))
             configuration = step.after
         return tuple(found)
+
+    def lengths(self, before: Configuration, name: str, choices: dict[str, int], restart: bool) -> dict[str, int]:
+        """The lengths that the stages of an event leave behind, before any reset."""
+        bare = [
+            replace(each, reset=False, effects=(), inputs=(), restart=each.restart if restart else ())
+            for each in self.program.events
+        ]
+        after = fire(replace(self.program, events=tuple(bare), queues=(), horizon=None), before, name, choices).after
+        return dict(zip(self.regions, after.lengths, strict=True))
+
+    def state(self, stage: Stage, run: StageRun) -> tuple[tuple[int, int], ...]:
+        found = dict(zip(stage.reads, run.lengths, strict=True))
+        return tuple(
+            (i, self.region_form(leaf.owner, found)) for i, leaf in enumerate(self.leaves) if leaf.owner in found
+        )
+
+    def writes(self, stage: Stage, lengths: dict[str, int]) -> dict[int, int]:
+        return {
+            i: self.region_form(leaf.owner, lengths) for i, leaf in enumerate(self.leaves) if leaf.owner in stage.writes
+        }
+
+    def region_form(self, name: str, lengths: dict[str, int]) -> int:
+        return self.forms.setdefault(region_form(self.regions[name], lengths[name]), len(self.forms))
 
 
 def region_form(region: Region, length: int) -> Form:

@@ -12,6 +12,7 @@ from tests.host.programs import event, program, region, stage
 
 SMALL = st.integers(0, 3)
 EFFECTS = ("({c} + {k}) % 4", "min({c} + 1, {k})", "{k}", "max({c} - 1, 0)")
+ENDLESS = ("{c} + {k}", "{c} - 1", "{c} + a", "min({c} + 1, 9)")
 GUARDS = ("a < {k}", "b == {k}", "a >= {k} and b < 2", "not a == {k}", "b >= 1 or a == {k}")
 
 
@@ -32,10 +33,10 @@ def guards(draw: st.DrawFn) -> str | None:
 
 
 @st.composite
-def events(draw: st.DrawFn, name: str, stages: list[str], touched: list[str]) -> Event:
+def events(draw: st.DrawFn, name: str, touched: dict[str, list[str]], effects: tuple[str, ...] = EFFECTS) -> Event:
     internal = name.startswith("then")
     choose = {"n": (0, draw(st.integers(1, 3)))} if not internal and draw(st.booleans()) else None
-    do = {c: draw(st.sampled_from(EFFECTS)).format(c=c, k=draw(SMALL)) for c in draw(st.sets(st.sampled_from("ab")))}
+    do = {c: draw(st.sampled_from(effects)).format(c=c, k=draw(SMALL)) for c in draw(st.sets(st.sampled_from("ab")))}
     inputs: dict[str, list[str | int]] = {}
     when = guards(draw)
     if draw(st.booleans()):
@@ -50,7 +51,8 @@ def events(draw: st.DrawFn, name: str, stages: list[str], touched: list[str]) ->
         inputs["token_q"] = [1, rows]
     if internal and when is None:
         when = f"a == {draw(SMALL)}"
-    run = draw(st.lists(st.sampled_from(stages), unique=True))
+    run = draw(st.lists(st.sampled_from(sorted(touched)), unique=True))
+    written = [region for stage in run for region in touched[stage]]
     clock = draw(st.sampled_from(["frame", "token"]))
     ticks = draw(st.sampled_from(["0", "2", "2 * a", "2 * b + 2", *(["2 * n"] if choose else [])]))
     return event(
@@ -62,13 +64,13 @@ def events(draw: st.DrawFn, name: str, stages: list[str], touched: list[str]) ->
         advance=(clock, ticks) if draw(st.booleans()) else None,
         run=run,
         do=dict(sorted(do.items())),
-        restart=draw(st.lists(st.sampled_from(touched), unique=True, max_size=1)) if draw(st.booleans()) else (),
+        restart=[draw(st.sampled_from(written))] if written and draw(st.booleans()) else (),
         reset=draw(st.integers(0, 5)) == 0,
     )
 
 
 @st.composite
-def programs(draw: st.DrawFn) -> Program:
+def programs(draw: st.DrawFn, effects: tuple[str, ...] = EFFECTS) -> Program:
     names = ["r0", "r1", "r2"][: draw(st.integers(1, 3))]
     split = draw(st.integers(0, len(names)))
     stages = [
@@ -81,7 +83,7 @@ def programs(draw: st.DrawFn) -> Program:
     limit = draw(st.integers(1, 5))
     horizon = draw(st.sampled_from([None, Horizon("events", Fraction(limit)), Horizon("seconds", Fraction(limit, 12))]))
     return program(
-        [draw(events(name, ["s", "t"], names)) for name in (*external, *internal)],
+        [draw(events(name, {"s": names[:split], "t": names[split:]}, effects)) for name in (*external, *internal)],
         regions=[draw(regions(name)) for name in names],
         stages=stages,
         counters={"a": draw(SMALL), "b": draw(SMALL), "q": held},

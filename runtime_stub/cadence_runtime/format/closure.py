@@ -49,8 +49,9 @@ def closure_errors(plan: Plan) -> Iterator[PlanError]:
         yield from _bad_forms(plan, index, node)
     rows: dict[tuple[int, int, tuple[int, ...]], Transition] = {}
     for row in plan.transitions:
-        if rows.setdefault((row.source, row.event, row.choices), row) is not row:
-            yield _error("CAD5304", f"{_row(plan, row)} stands twice in the transition table")
+        if (row.source, row.event, row.choices) in rows:
+            yield _error("CAD5304", f"{_row(plan, row)} stands twice in the transition table", "once")
+        rows[row.source, row.event, row.choices] = row
     for index in range(len(plan.nodes)):
         yield from _bad_rows(plan, index, rows)
     for row in rows.values():
