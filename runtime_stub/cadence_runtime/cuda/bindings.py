@@ -12,6 +12,8 @@ from cadence_runtime.format.cuda import KernelNode, MemcpyNode, MemsetNode
 SUCCESS = cu.CUresult.CUDA_SUCCESS
 DEVICE = cu.CUmemorytype.CU_MEMORYTYPE_DEVICE
 GRANULARITY_BYTES = 2 << 20
+RANGE_BYTES = 1 << 30
+"""Addresses are reserved in ranges of this size: the driver does not honour a wish for a small one."""
 
 HINTS = {
     "CUDA_ERROR_OUT_OF_MEMORY": "free device memory, or load a plan with fewer resident keys",
@@ -67,16 +69,16 @@ class CudaDriver:
         call("cuCtxSetCurrent", self._context)
 
     def reserve(self, size: int, address: int) -> int:
-        mapped = -(-size // GRANULARITY_BYTES) * GRANULARITY_BYTES
+        mapped, reserved = _rounded(size, GRANULARITY_BYTES), _rounded(size, RANGE_BYTES)
         properties = cu.CUmemAllocationProp()
         properties.type = cu.CUmemAllocationType.CU_MEM_ALLOCATION_TYPE_PINNED
         properties.location.type = cu.CUmemLocationType.CU_MEM_LOCATION_TYPE_DEVICE
         properties.location.id = int(self._device)
-        base = int(call("cuMemAddressReserve", mapped, 0, address, 0))
+        base = int(call("cuMemAddressReserve", reserved, 0, address, 0))
         try:
             memory = call("cuMemCreate", mapped, properties, 0)
         except DeviceError:
-            call("cuMemAddressFree", base, mapped)
+            call("cuMemAddressFree", base, reserved)
             raise
         call("cuMemMap", base, mapped, 0, memory, 0)
         access = cu.CUmemAccessDesc()
@@ -87,10 +89,9 @@ class CudaDriver:
         return base
 
     def release(self, address: int, size: int) -> None:
-        mapped = -(-size // GRANULARITY_BYTES) * GRANULARITY_BYTES
-        call("cuMemUnmap", address, mapped)
+        call("cuMemUnmap", address, _rounded(size, GRANULARITY_BYTES))
         call("cuMemRelease", self._mappings.pop(address))
-        call("cuMemAddressFree", address, mapped)
+        call("cuMemAddressFree", address, _rounded(size, RANGE_BYTES))
 
     def allocate(self, size: int) -> int:
         return int(call("cuMemAlloc", max(size, 1)))
@@ -206,3 +207,7 @@ class CudaDriver:
     def memory(self) -> tuple[int, int]:
         free, total = call("cuMemGetInfo")
         return int(free), int(total)
+
+
+def _rounded(size: int, step: int) -> int:
+    return -(-size // step) * step

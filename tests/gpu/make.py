@@ -1,0 +1,101 @@
+"""Compiles one model for CUDA and plays it eagerly, in a process of its own: `python make.py NAME FOLDER`.
+
+Leaves FOLDER/NAME.plan and FOLDER/NAME.pickle: seed, pushes (event, inputs, session, outputs) and last states, all in
+numpy, so that a process without torch can replay and compare. NAME is the number of a case, `silero` or `toy_tail`.
+"""
+
+import os
+import pickle
+import shutil
+import sys
+from pathlib import Path
+from typing import Any
+
+import torch
+
+from cadencec.compile.job import Request, compile_file
+from tests.cases import driver
+
+GPU = Path(__file__).parent
+
+
+def prepare_case(number: str, folder: Path) -> Path:
+    """Copy a case with its device changed, as its README allows; return its spec."""
+    folder.mkdir(parents=True, exist_ok=True)
+    for source in (driver.CASES[number], driver.HERE / "two_sessions_core.py"):
+        (folder / source.name).write_text(source.read_text().replace('DEV = "cpu"', 'DEV = "cuda"'))
+    driver.CASES[number] = folder / driver.CASES[number].name
+    return Path(shutil.copy(driver.HERE / f"{driver.CASES[number].stem}.yaml", folder))
+
+
+def played_case(number: str) -> dict[str, Any]:
+    outputs = iter((played := driver.eager(number)).outputs)
+    rows = [(p.event, p.inputs, p.session, [] if p.event == "turn" else next(outputs)) for p in driver.pushes(number)]
+    return {"seed": driver.module_of(number).META.get("seed", 0), "pushes": rows, "states": played.states}
+
+
+def played_toy_tail() -> dict[str, Any]:
+    sys.path.insert(0, str(GPU))
+    from toy_tail import TOKENS, build  # type: ignore[import-not-found]
+
+    model = build().cuda()
+    chosen = torch.Generator().manual_seed(1)
+    inputs = [torch.randint(0, 6561, (2, TOKENS), generator=chosen) for _ in range(6)]
+    torch.manual_seed(7)
+    with torch.device("cuda"):
+        state = model.init_state()
+    rows: list[Any] = []
+    for index, tok in enumerate(inputs):
+        if index == 4:
+            with torch.device("cuda"):
+                state = model.init_state()
+            rows.append(("turn", {}, "A", []))
+        state, audio = model.step(state, tok.cuda())
+        rows.append(("chunk", {"tok": tok}, "A", [audio]))
+    return {"seed": 7, "pushes": rows, "states": {"A": state}}
+
+
+def played_silero() -> dict[str, Any]:
+    from cadencec.models.silero_vad import build
+
+    model = build().cuda()
+    with torch.device("cuda"):
+        state = model.init_state()
+    chosen = torch.Generator().manual_seed(1)
+    rows: list[Any] = []
+    for _ in range(40):
+        x = torch.randn(1, 512, generator=chosen)
+        state, speech = model.step(state, x.cuda())
+        rows.append(("chunk", {"x": x}, "A", [speech]))
+    return {"seed": 0, "pushes": rows, "states": {"A": state}}
+
+
+def on_host(value: Any) -> Any:
+    """Return nested tensors as numpy arrays; what numpy does not know becomes raw bits."""
+    if isinstance(value, torch.Tensor):
+        host = value.detach().cpu().contiguous()
+        return host.view(torch.uint16).numpy() if host.dtype == torch.bfloat16 else host.numpy()
+    if isinstance(value, dict):
+        return {key: on_host(item) for key, item in value.items()}
+    return [on_host(item) for item in value] if isinstance(value, list | tuple) else value
+
+
+def main(name: str, folder: Path) -> None:
+    special = {
+        "toy_tail": (GPU / "toy_tail.yaml", played_toy_tail),
+        "silero": (GPU.parents[1] / "specs" / "silero_vad.yaml", played_silero),
+    }
+    spec, played = special.get(name) or (prepare_case(name, folder / name), lambda: played_case(name))
+    report = compile_file(
+        Request(str(spec), str(folder / f"{name}.plan"), target="cuda", embed_weights=True), lambda *_: None
+    )
+    with torch.no_grad():
+        told = played()
+    (folder / f"{name}.pickle").write_bytes(pickle.dumps(on_host(told)))
+    print(name, "plan bytes", report.written.plan_bytes)
+
+
+if __name__ == "__main__":
+    main(sys.argv[1], Path(sys.argv[2]))
+    sys.stdout.flush()
+    os._exit(0)  # torch gives memory back after the allocator in Python is gone

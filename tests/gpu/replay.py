@@ -1,0 +1,121 @@
+"""Replays CUDA plans in a process without torch: `python replay.py FOLDER ADDRESS NAME...`.
+
+The arena stands at the recorded address (ADDRESS `recorded`) or elsewhere; every byte of it that the plan does not
+fill is poison. Each graph is read back from the driver before it is instantiated and has to equal the plan's. One line
+a plan, and exit code 1 where something differs.
+"""
+
+import pickle
+import sys
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from cadence_runtime.check import open_plan
+from cadence_runtime.cuda import resident
+from cadence_runtime.cuda.bindings import CudaDriver
+from cadence_runtime.cuda.build import Parameters
+from cadence_runtime.cuda.driver import Handle
+from cadence_runtime.cuda.player import CudaPlayer
+from cadence_runtime.format.cuda import Graph, KernelNode, MemsetNode
+from cadence_runtime.format.plan import Plan
+from cadence_runtime.session import LoadedPlan
+from cadencec.targets.cuda.nodes import RawKernel, RawMemset, RawNode, read_graph
+
+POISON = 0xC7
+
+
+class PoisonedResident(resident.Resident):
+    """A plan whose arena is full of poison before anything is put into it."""
+
+    def _fill_arena(self, weights: resident.WeightSource) -> None:
+        self.driver.fill(self.base, POISON, self.arena_bytes, self.stream)
+        super()._fill_arena(weights)
+
+
+class ReadingDriver(CudaDriver):
+    """Keeps what each graph looks like to the driver before it becomes an executable."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.read: list[tuple[RawNode, ...]] = []
+
+    def instantiate(self, graph: Handle) -> Handle:
+        self.read.append(read_graph(int(graph), str).nodes)
+        return super().instantiate(graph)
+
+
+def reads_back(plan: Plan, graph: Graph, base: int, nodes: tuple[RawNode, ...]) -> bool:
+    """Return whether the driver's nodes are those of the plan, with the arena at `base`."""
+    assert plan.cuda is not None
+    expected = Parameters(graph, plan.cuda.kernels, base)
+    return len(nodes) == len(graph.nodes) and all(
+        same_node(plan, expected, index, node, read)
+        for index, (node, read) in enumerate(zip(graph.nodes, nodes, strict=True))
+    )
+
+
+def same_node(plan: Plan, expected: Parameters, index: int, node: Any, read: RawNode) -> bool:
+    assert plan.cuda is not None
+    if isinstance(node, KernelNode) and isinstance(read, RawKernel):
+        kernel = plan.cuda.kernels[node.kernel]
+        start = expected.starts[index]
+        params = expected.bytes[start : start + len(node.params)].tobytes()
+        launch = (kernel.name, node.grid, node.block, node.shared_bytes, params, node.attributes)
+        return launch == (read.name, read.grid, read.block, read.shared_bytes, read.params, read.attributes)
+    if isinstance(node, MemsetNode) and isinstance(read, RawMemset):
+        fill = (expected.word(index, 0), node.value, node.element_bytes, node.width, node.height)
+        return fill == (read.address, read.value, read.element_bytes, read.width, read.height)
+    copy = (expected.word(index, 0), expected.word(index, 8), node.width, node.height, node.depth)
+    return copy == (read.destination, read.source, read.width, read.height, read.depth)  # type: ignore[union-attr]
+
+
+def same(got: Any, expected: Any) -> bool:
+    if not isinstance(expected, np.ndarray):
+        return type(got) is type(expected) and got == expected
+    return got.dtype == expected.dtype and got.shape == expected.shape and got.tobytes() == expected.tobytes()
+
+
+def replay(folder: Path, name: str, address: int | None) -> str:
+    plan = open_plan(folder / f"{name}.plan")
+    told = pickle.loads((folder / f"{name}.pickle").read_bytes())  # noqa: S301
+    driver = ReadingDriver()
+    driver.open(0)
+    with LoadedPlan(plan, CudaPlayer(plan, driver, lambda _: memoryview(b""), address)) as loaded:
+        player: Any = loaded._player
+        sessions = {who: loaded.session(seed=told["seed"]) for who in told["states"]}
+        kept = []
+        for event, inputs, who, expected in told["pushes"]:
+            got = [value for record in sessions[who].push(event, **inputs) for value in record.outputs.values()]
+            kept.append((got, expected))
+            if len(got) != len(expected) or not all(map(same, got, expected)):
+                return f"push {len(kept)} (`{event}`) differs at once"
+        if not all(all(map(same, got, expected)) for got, expected in kept):
+            return "an output differs late"
+        for who, session in sessions.items():
+            state = session.state()
+            for path, value in told["states"][who].items():
+                if not same(state[path], value):
+                    return f"state leaf `{path}` of session {who} differs"
+        base, used = player._resident.base, list(player._resident._executables)
+        if base != (plan.cuda.base if address is None else address):  # type: ignore[union-attr]
+            return f"the arena is at {base:#x}"
+        assert plan.cuda is not None
+        for capture, nodes in zip(used, driver.read, strict=True):
+            if not reads_back(plan, plan.cuda.graphs[capture], base, nodes):
+                return f"graph {capture} does not read back as the plan has it"
+        return "ok" if any(len(np.unique(row)) > 1 for _, rows in kept for row in rows) else "outputs are constant"
+
+
+if __name__ == "__main__":
+    resident.Resident = PoisonedResident  # type: ignore[misc]
+    import cadence_runtime.cuda.player as player_module
+
+    player_module.Resident = PoisonedResident  # type: ignore[misc, attr-defined]
+    place = None if sys.argv[2] == "recorded" else int(sys.argv[2], 16)
+    verdicts = {name: replay(Path(sys.argv[1]), name, place) for name in sys.argv[3:]}
+    for told_name, verdict in verdicts.items():
+        print(told_name, verdict)
+    print("modules:", *sorted({"torch", "pydantic"} & set(sys.modules)))
+    sys.exit(any(verdict != "ok" for verdict in verdicts.values()))
