@@ -29,7 +29,6 @@ from cadencec.trace.stock import Given, StockSession, pick_event, resets, restor
 from cadencec.trace.values import SCALES, random_tensor
 from cadencec.trace.weights import Weights
 
-
 _LEAVES_STOCK = "CAD3705"
 
 

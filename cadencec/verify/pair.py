@@ -128,9 +128,7 @@ class Pair:
         self.session.seed(seed)
         self.stock.seed(seed)
 
-    def _push(
-        self, event: Event, choices: Mapping[str, int], steps: Sequence[Step], inputs: Mapping[str, Any]
-    ) -> None:
+    def _push(self, event: Event, choices: Mapping[str, int], steps: Sequence[Step], inputs: Mapping[str, Any]) -> None:
         shown = {name for entry in event.inputs for size in entry.shape for name in size.names}
         values: dict[str, Any] = {name: value for name, value in choices.items() if name not in shown}
         got = iter(self.session.push(event.name, **{**values, **inputs}))
