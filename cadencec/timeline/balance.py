@@ -116,9 +116,10 @@ def _mismatch(program: Program, first: Progress, other: Progress) -> Finding:
             f"{other.count} ticks of `{meant.name}` are {first.seconds()} s: were they meant? of `{other.clock.name}` "
             f"it takes {first.seconds() * other.clock.rate_hz}",
         )
-    if "queue" in (first.who.partition(" ")[0], other.who.partition(" ")[0]):
+    queue = next((each for each in (first, other) if each.subject.startswith("queues.")), None)
+    if queue is not None:
         hint = "correct the rate in `clocks`, or what `do` takes from the queue"
-        raise _located(other, "CAD2201", what, "the same time on every way", printed, hint)
+        raise _located(queue, "CAD2201", what, "the same time on every way", printed, hint)
     return Finding("CAD2203", f"{what} ({printed})", other.subject, "correct `cadence`, a rate or an `advance`")
 
 
