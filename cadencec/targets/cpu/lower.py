@@ -33,10 +33,13 @@ def lower(tape: Tape) -> Lowered:
     for op in tape.ops:
         _check(op)
     planned = planned_storages(tape)
-    buffers = [_buffer(tape, index) for index in planned]
-    packing = plan(buffers)
-    others = (s.size_bytes for i, s in enumerate(tape.storages) if s.kind == "scratch" and i not in set(planned))
-    return Lowered(tuple(zip(planned, packing.offsets, strict=True)), packing, sum(others))
+    lives = _lifetimes(tape)
+    packing = plan([Buffer(f"{index}", tape.storages[index].size_bytes, *lives[index]) for index in planned])
+    scratch = {index: s.size_bytes for index, s in enumerate(tape.storages) if s.kind == "scratch"}
+    unplanned = scratch.keys() - set(planned)
+    return Lowered(
+        tuple(zip(planned, packing.offsets, strict=True)), packing, sum(scratch[index] for index in unplanned)
+    )
 
 
 def planned_storages(tape: Tape) -> list[int]:
@@ -71,13 +74,16 @@ def _views(*operands: object) -> Iterator[View]:
             yield from _views(*operand)
 
 
-def _buffer(tape: Tape, index: int) -> Buffer:
-    """Return a storage with its lifetime in op positions; what is stored or returned lives to the end."""
-    touching = [position for position, op in enumerate(tape.ops) if index in op.reads or index in op.writes]
-    bindings = (*tape.outputs, *tape.state_out)
-    stays = any(isinstance(binding.value, View) and binding.value.storage == index for binding in bindings)
-    upper = len(tape.ops) + 1 if stays else touching[-1] + 1
-    return Buffer(f"{index}", tape.storages[index].size_bytes, touching[0], upper)
+def _lifetimes(tape: Tape) -> dict[int, tuple[int, int]]:
+    """Return the lifetime of each storage in op positions; what is stored or returned lives to the end."""
+    lives: dict[int, tuple[int, int]] = {}
+    for position, op in enumerate(tape.ops):
+        for index in (*op.reads, *op.writes):
+            lives[index] = (lives.get(index, (position, 0))[0], position + 1)
+    for binding in (*tape.outputs, *tape.state_out):
+        if isinstance(binding.value, View) and binding.value.storage in lives:
+            lives[binding.value.storage] = (lives[binding.value.storage][0], len(tape.ops) + 1)
+    return lives
 
 
 def _check(op: Op) -> None:
