@@ -1,9 +1,47 @@
-"""Every rule of a plan, on the way out and on the way in."""
+"""Every rule of a plan, on the way out and on the way in.
 
-from cadence_runtime.errors import raise_all
+The order matters: what comes first makes sure that what comes later can be asked at all. Within one step independent
+errors are collected; a step that finds any ends the validation.
+
+    references    indices and names between the parts, interfaces of captures and tapes, digests of constants
+    tapes         ops, literals, views, reads and writes of each tape
+    layout        the arena: sections, slots, inputs and outputs, scratch over time
+    graphs        nodes, relocations and edges of a CUDA plan
+    closure       the timeline is closed, and every key has its capture
+"""
+
+from collections.abc import Callable, Iterator
+from itertools import islice
+
+from cadence_runtime.errors import PlanError, raise_all
+from cadence_runtime.format.check_graphs import graph_errors
+from cadence_runtime.format.check_tape import TapeChecker
+from cadence_runtime.format.closure import closure_errors
+from cadence_runtime.format.layout import layout_errors
 from cadence_runtime.format.plan import Plan
+from cadence_runtime.format.references import reference_errors
+
+MAX_ERRORS = 20
+"""Errors after which nobody reads on."""
+
+
+def tape_errors(plan: Plan) -> Iterator[PlanError]:
+    """Yield CAD5206 to CAD5214."""
+    checker = TapeChecker()
+    for number, tape in enumerate(plan.tapes):
+        yield from checker.errors(number, tape)
+
+
+STEPS: tuple[Callable[[Plan], Iterator[PlanError]], ...] = (
+    reference_errors,
+    tape_errors,
+    layout_errors,
+    graph_errors,
+    closure_errors,
+)
 
 
 def validate(plan: Plan) -> None:
-    """Raise PlanError, or an ErrorList of several, unless the plan keeps every rule."""
-    raise_all(())
+    """Raise PlanError, or an ErrorList of the first few, unless the plan keeps every rule."""
+    for step in STEPS:
+        raise_all(islice(step(plan), MAX_ERRORS))

@@ -1,0 +1,170 @@
+"""The rules of a plan's CUDA part: whatever a graph touches lies inside the arena, by the plan's own numbers.
+
+What only the driver knows (that a kernel's parameters have these sizes, that a function exists) is compared at load.
+"""
+
+from collections.abc import Iterable, Iterator
+
+from cadence_runtime.errors import PlanError
+from cadence_runtime.format.cuda import CudaPart, Graph, GraphNode, KernelNode, MemcpyNode, MemsetNode
+from cadence_runtime.format.plan import Plan
+from cadence_runtime.format.strict_json import shown
+
+WORD_BYTES = 8
+PHILOX_BYTES = 16
+ATTRIBUTE_BYTES = 64
+MAX_GRID = (2**31 - 1, 65535, 65535)
+MAX_BLOCK = (1024, 1024, 64)
+MAX_THREADS = 1024
+MAX_SHARED_BYTES = 1 << 20
+NODE_KINDS = {MemsetNode: (0,), MemcpyNode: (0, 8)}
+"""The relocation words that a fill and a copy have, all of them."""
+
+
+def graph_errors(plan: Plan) -> Iterator[PlanError]:
+    """Yield CAD5701 to CAD5706; nothing for a plan without a CUDA part."""
+    part = plan.cuda
+    if part is None:
+        return
+    size = max((section.offset + section.size_bytes for section in plan.sections), default=0)
+    if len(part.graphs) != len(plan.captures):
+        yield _error("CAD5701", "captures and graphs differ", f"{len(plan.captures)} graphs", str(len(part.graphs)))
+    yield from _bad_part(plan, part, size)
+    for number, graph in enumerate(part.graphs):
+        yield from _bad_graph(part, graph, size, f"graph {number}")
+
+
+def _error(code: str, what: str, expected: str, got: str, at: str | None = None) -> PlanError:
+    return PlanError(code, what, expected=expected, got=got, at=at)
+
+
+def _bad_range(what: str, offset: int, size_bytes: int, upper: int, at: str) -> Iterator[PlanError]:
+    if offset < 0 or offset + size_bytes > upper:
+        got = f"bytes {offset} to {offset + size_bytes}"
+        yield _error("CAD5702", f"{what} lies outside of the arena", f"within {upper} bytes", got, at)
+
+
+def _bad_part(plan: Plan, part: CudaPart, size: int) -> Iterator[PlanError]:
+    for number, image in enumerate(part.images):
+        if not 0 <= image.blob < len(plan.blobs):
+            yield _error("CAD5703", "an image has no blob", f"0 to {len(plan.blobs) - 1}", str(image.blob))
+        elif not plan.blobs[image.blob].startswith(b"\x7fELF"):
+            got = plan.blobs[image.blob][:4].hex(" ") or "nothing"
+            yield _error("CAD5703", "an image is no cubin", "7f 45 4c 46", got, f"image {number}")
+    for variable in part.globals:
+        at = f"device variable {shown(variable.name)}"
+        if not 0 <= variable.image < len(part.images):
+            yield _error("CAD5703", "an image is not there", f"0 to {len(part.images) - 1}", str(variable.image), at)
+        for place, offset in variable.pointers:
+            if not 0 <= place <= len(variable.data) - WORD_BYTES:
+                expected = f"8 bytes within {len(variable.data)}"
+                yield _error("CAD5704", "a pointer lies outside of its variable", expected, f"from byte {place}", at)
+            yield from _bad_range("a pointer's target", offset, 0, size, at)
+    for kernel in part.kernels:
+        at = f"kernel {shown(kernel.name)}"
+        if not 0 <= kernel.image < len(part.images):
+            yield _error("CAD5703", "an image is not there", f"0 to {len(part.images) - 1}", str(kernel.image), at)
+        ends = [offset + length for offset, length in zip(kernel.param_offsets, kernel.param_sizes, strict=True)]
+        if any(end > offset for end, offset in zip(ends, kernel.param_offsets[1:], strict=False)):
+            expected, got = "ascending, side by side", shown(kernel.param_offsets)
+            yield _error("CAD5703", "the parameters of a kernel overlap", expected, got, at)
+    for snapshot in part.snapshots:
+        at = f"snapshot {shown(snapshot.name)}"
+        yield from _bad_range("a snapshot", snapshot.offset, snapshot.size_bytes, size, at)
+        if snapshot.blob is None:
+            continue
+        if not 0 <= snapshot.blob < len(plan.blobs) or len(plan.blobs[snapshot.blob]) != snapshot.size_bytes:
+            expected = f"a blob of {snapshot.size_bytes} bytes"
+            yield _error("CAD5703", "a snapshot has no blob of its size", expected, f"blob {snapshot.blob}", at)
+
+
+def _bad_graph(part: CudaPart, graph: Graph, size: int, where: str) -> Iterator[PlanError]:
+    for number, node in enumerate(graph.nodes):
+        at = f"{where}, node {number}"
+        if graph.ops and not 0 <= node.op < len(graph.ops):
+            yield _error("CAD5703", "an op is not there", f"0 to {len(graph.ops) - 1}", str(node.op), at)
+        if isinstance(node, KernelNode):
+            yield from _bad_launch(part, node, at)
+    yield from _bad_relocations(graph, size, where)
+    pairs = [(edge.before, edge.after) for edge in graph.edges]
+    if any(not 0 <= before < after < len(graph.nodes) for before, after in pairs):
+        wrong = next(pair for pair in pairs if not 0 <= pair[0] < pair[1] < len(graph.nodes))
+        what = "an edge does not lead forward: the order of the nodes is not topological"
+        yield _error("CAD5705", what, f"before < after < {len(graph.nodes)}", f"{wrong[0]} to {wrong[1]}", where)
+    keys = [(edge.before, edge.after, edge.data) for edge in graph.edges]
+    if keys != sorted(set(keys)):
+        yield _error("CAD5705", "the edges of a graph are not sorted", "each once", "another order", where)
+    if graph.philox is not None:
+        yield from _bad_range("the state of the generator", graph.philox[0], PHILOX_BYTES, size, where)
+
+
+def _bad_launch(part: CudaPart, node: KernelNode, at: str) -> Iterator[PlanError]:
+    if not 0 <= node.kernel < len(part.kernels):
+        yield _error("CAD5703", "a kernel is not there", f"0 to {len(part.kernels) - 1}", str(node.kernel), at)
+        return
+    kernel = part.kernels[node.kernel]
+    ends = (offset + length for offset, length in zip(kernel.param_offsets, kernel.param_sizes, strict=True))
+    length = max(ends, default=0)
+    if len(node.params) != length:
+        what = f"a launch has other parameters than kernel {shown(kernel.name)}"
+        yield _error("CAD5703", what, f"{length} bytes", f"{len(node.params)} bytes", at)
+    threads = node.block[0] * node.block[1] * node.block[2]
+    inside = _within(node.grid, MAX_GRID) and _within(node.block, MAX_BLOCK) and threads <= MAX_THREADS
+    if not inside or not 0 <= node.shared_bytes <= MAX_SHARED_BYTES:
+        expected = f"a grid up to {MAX_GRID}, a block up to {MAX_BLOCK} and {MAX_THREADS} threads"
+        got = f"grid {node.grid}, block {node.block}, {node.shared_bytes} bytes"
+        yield _error("CAD5706", "a launch has dimensions that no device takes", expected, got, at)
+    names = [name for name, _ in node.attributes]
+    if names != sorted(set(names)) or any(len(raw) != ATTRIBUTE_BYTES for _, raw in node.attributes):
+        expected = f"{ATTRIBUTE_BYTES} bytes each, sorted"
+        yield _error("CAD5706", "the attributes of a launch make no sense", expected, shown(names), at)
+
+
+def _within(dims: Iterable[int], upper: tuple[int, int, int]) -> bool:
+    return all(1 <= dim <= most for dim, most in zip(dims, upper, strict=True))
+
+
+def _bad_relocations(graph: Graph, size: int, where: str) -> Iterator[PlanError]:
+    """Every pointer of the graph is inside its node's parameters and leads inside the arena; fills and copies have
+    theirs and stay inside with all their bytes."""
+    places = [(entry.node, entry.word) for entry in graph.relocations]
+    if places != sorted(set(places)):
+        yield _error("CAD5704", "the relocations of a graph are not sorted", "each once", "another order", where)
+    words: dict[int, dict[int, int]] = {}
+    for entry in graph.relocations:
+        at = f"{where}, node {entry.node}"
+        if not 0 <= entry.node < len(graph.nodes):
+            yield _error("CAD5704", "a relocation has no node", f"0 to {len(graph.nodes) - 1}", str(entry.node), where)
+            continue
+        node = graph.nodes[entry.node]
+        if isinstance(node, KernelNode) and not 0 <= entry.word <= len(node.params) - WORD_BYTES:
+            expected = f"8 bytes within {len(node.params)}"
+            yield _error("CAD5704", "a relocation is no word of its node", expected, f"from byte {entry.word}", at)
+        yield from _bad_range("a pointer", entry.offset, 0, size, at)
+        words.setdefault(entry.node, {})[entry.word] = entry.offset
+    for number, node in enumerate(graph.nodes):
+        if not isinstance(node, KernelNode):
+            yield from _bad_move(node, words.get(number, {}), size, f"{where}, node {number}")
+
+
+def _bad_move(node: GraphNode, words: dict[int, int], size: int, at: str) -> Iterator[PlanError]:
+    wanted = NODE_KINDS[type(node)]
+    if tuple(sorted(words)) != wanted:
+        what = "a fill or copy has other addresses than it needs"
+        yield _error("CAD5704", what, f"words {wanted}", f"words {tuple(sorted(words))}", at)
+    elif isinstance(node, MemsetNode):
+        yield from _bad_range("a fill", words[0], _fill_bytes(node), size, at)
+    elif isinstance(node, MemcpyNode):
+        rows = (node.destination_pitch, node.destination_height), (node.source_pitch, node.source_height)
+        for word, (pitch, height) in zip(wanted, rows, strict=True):
+            yield from _bad_range("a copy", words[word], _box_bytes(node, pitch, height), size, at)
+
+
+def _fill_bytes(node: MemsetNode) -> int:
+    return 0 if 0 in (node.width, node.height) else (node.height - 1) * node.pitch + node.width * node.element_bytes
+
+
+def _box_bytes(node: MemcpyNode, pitch: int, height: int) -> int:
+    if 0 in (node.width, node.height, node.depth):
+        return 0
+    return (node.depth - 1) * pitch * height + (node.height - 1) * pitch + node.width

@@ -1,0 +1,189 @@
+"""The rules of one tape: what a player may take for granted about its ops, views and names.
+
+They say nothing of whether the tape computes the right thing, which is what `verify` compares; they say that it reads
+and writes only inside its own storages, and declares what it touches.
+"""
+
+import re
+from collections.abc import Iterable, Iterator
+
+from cadence_runtime.errors import PlanError
+from cadence_runtime.format.strict_json import shown
+from cadence_runtime.format.tape import ITEM_BYTES, Binding, Literal, Op, Operand, StorageKind, Tape, View
+
+MAX_RANK = 64
+
+OP_NAME = re.compile(r"[a-z_]+::[a-zA-Z0-9_]+(\.[a-zA-Z0-9_]+)?", re.ASCII)
+KWARG_NAME = re.compile(r"[a-zA-Z_][a-zA-Z0-9_]*", re.ASCII)
+LITERALS: dict[str, re.Pattern[str]] = {
+    "none": re.compile(""),
+    "bool": re.compile("true|false"),
+    "int": re.compile("0|-?[1-9][0-9]{0,18}"),
+    "float": re.compile("[0-9a-f]{16}"),
+    "complex": re.compile("[0-9a-f]{16},[0-9a-f]{16}"),
+    "str": re.compile(".*", re.DOTALL),
+    "dtype": re.compile("|".join(map(re.escape, ITEM_BYTES))),
+    "device": re.compile("target|cpu"),
+    "layout": re.compile("[a-z_]+"),
+    "memory_format": re.compile("[a-z_]+"),
+    "generator": re.compile(""),
+}
+"""What the text of each kind of literal looks like."""
+
+
+class TapeChecker:
+    """Checks tapes that share ops: what holds for an op by itself is looked at once."""
+
+    def __init__(self) -> None:
+        self._ends: dict[int, dict[int, int]] = {}
+
+    def errors(self, number: int, tape: Tape) -> Iterator[PlanError]:
+        """Yield what is wrong with a tape."""
+        where = f"tape {number} (stage {shown(tape.stage)})"
+        for position, op in enumerate(tape.ops):
+            at = f"{where}, op {position}"
+            if id(op) not in self._ends:
+                yield from _bad_op(op, at)
+                self._ends[id(op)] = view_ends((*op.args, *(value for _, value in op.kwargs), *op.outs))
+            yield from _bad_storages(op, self._ends[id(op)], tape, at)
+        yield from _bad_bindings(tape, where)
+        if tape.draws != any(op.draws for op in tape.ops) and tape.ops:
+            yield _error("CAD5212", "a tape says wrongly whether it draws", "what its ops say", str(tape.draws), where)
+
+
+def views_of(operands: Iterable[Operand]) -> Iterator[View]:
+    """Yield every view among nested operands."""
+    for operand in operands:
+        if isinstance(operand, View):
+            yield operand
+        elif isinstance(operand, tuple):
+            yield from views_of(operand)
+
+
+def view_ends(operands: Iterable[Operand]) -> dict[int, int]:
+    """Return how many bytes of each storage the views among some operands reach."""
+    ends: dict[int, int] = {}
+    for view in views_of(operands):
+        ends[view.storage] = max(ends.get(view.storage, 0), view.span()[1])
+    return ends
+
+
+def storage_ends(tape: Tape) -> dict[int, int]:
+    """Return how many bytes of each storage the views of a tape reach."""
+    bindings = (*tape.inputs, *tape.state_in, *tape.outputs, *tape.state_out)
+    ends = view_ends(binding.value for binding in bindings)
+    for op in tape.ops:
+        for index, end in view_ends((*op.args, *(value for _, value in op.kwargs), *op.outs)).items():
+            ends[index] = max(ends.get(index, 0), end)
+    return ends
+
+
+def _error(code: str, what: str, expected: str, got: str, at: str) -> PlanError:
+    return PlanError(code, what, expected=expected, got=got, at=at)
+
+
+def _bad_op(op: Op, at: str) -> Iterator[PlanError]:
+    if not OP_NAME.fullmatch(op.name):
+        yield _error("CAD5206", "an op has no name of an op", "`namespace::name.overload`", shown(op.name), at)
+    names = [name for name, _ in op.kwargs]
+    if names != sorted(set(names)) or not all(KWARG_NAME.fullmatch(name) for name in names):
+        yield _error("CAD5208", "the kwargs of an op are not sorted names", "each once", shown(", ".join(names)), at)
+    for what, found in (("reads", op.reads), ("writes", op.writes)):
+        if list(found) != sorted(set(found)):
+            yield _error("CAD5210", f"the {what} of an op are not sorted", "each storage once", shown(found), at)
+    operands = (*op.args, *(value for _, value in op.kwargs), *op.outs)
+    for literal in _literals(operands):
+        if not LITERALS[literal.kind].fullmatch(literal.text):
+            yield _bad_literal(literal, at)
+    for view in views_of(operands):
+        yield from _bad_view(view, at)
+
+
+def _literals(operands: Iterable[Operand]) -> Iterator[Literal]:
+    for operand in operands:
+        if isinstance(operand, Literal):
+            yield operand
+        elif isinstance(operand, tuple):
+            yield from _literals(operand)
+
+
+def _bad_literal(literal: Literal, at: str) -> PlanError:
+    pattern = LITERALS[literal.kind].pattern
+    expected = f"text like `{pattern}`" if pattern and len(pattern) < 60 else "no text" if not pattern else "a dtype"
+    return _error("CAD5207", f"a literal of kind {literal.kind} has the wrong text", expected, shown(literal.text), at)
+
+
+def _bad_view(view: View, at: str) -> Iterator[PlanError]:
+    good = len(view.sizes) == len(view.strides) <= MAX_RANK
+    if not good or min((view.offset, *view.sizes, *view.strides)) < 0:
+        got = f"sizes {list(view.sizes)}, strides {list(view.strides)}, offset {view.offset}"
+        expected = f"as many strides as sizes, at most {MAX_RANK}, and nothing negative"
+        yield _error("CAD5209", "a view has no shape", expected, shown(got), at)
+
+
+def _bad_storages(op: Op, ends: dict[int, int], tape: Tape, at: str) -> Iterator[PlanError]:
+    """Yield what an op touches that its tape does not have, or that the op does not declare."""
+    count = len(tape.storages)
+    touched = {*op.reads, *op.writes}
+    wrong = sorted(index for index in {*touched, *ends} if not 0 <= index < count)
+    if wrong:
+        yield _error("CAD5211", "an op names a storage that is not there", f"0 to {count - 1}", str(wrong[0]), at)
+        return
+    yield from _outside(ends, tape, at)
+    undeclared = sorted(ends.keys() - touched)
+    if touched and undeclared:
+        what = "an op uses a storage that it neither reads nor writes"
+        yield _error("CAD5210", what, "every operand's storage", f"storage {undeclared[0]}", at)
+    for index in op.writes:
+        if tape.storages[index].kind in {"weight", "constant"}:
+            what = f"an op writes to a {tape.storages[index].kind}"
+            yield _error("CAD5213", what, "scratch, inputs or leaves", f"storage {index}", at)
+
+
+def _outside(ends: dict[int, int], tape: Tape, at: str) -> Iterator[PlanError]:
+    for index, end in ends.items():
+        size = tape.storages[index].size_bytes
+        if end > size:
+            expected, got = f"at most the {size} bytes of storage {index}", f"{end} bytes"
+            yield _error("CAD5209", "a view reaches behind its storage", expected, got, at)
+
+
+def _bad_bindings(tape: Tape, where: str) -> Iterator[PlanError]:
+    yield from _bad_rows(tape, "inputs", tape.inputs, "input", where)
+    yield from _bad_rows(tape, "state_in", tape.state_in, "leaf", where)
+    yield from _bad_rows(tape, "outputs", tape.outputs, None, where)
+    yield from _bad_rows(tape, "state_out", tape.state_out, None, where)
+    for kind in ("input", "leaf"):
+        bound = tape.inputs if kind == "input" else tape.state_in
+        known = {row.name for row in bound if isinstance(row.value, View)}
+        for index, storage in enumerate(tape.storages):
+            if storage.kind == kind and storage.name not in known:
+                what = f"storage {index} is of an {kind} that the stage does not have"
+                yield _error("CAD5214", what.replace("an leaf", "a leaf"), _names(known), shown(storage.name), where)
+
+
+def _bad_rows(
+    tape: Tape, what: str, rows: tuple[Binding, ...], kind: StorageKind | None, where: str
+) -> Iterator[PlanError]:
+    names = [row.name for row in rows]
+    if len(set(names)) != len(names):
+        yield _error("CAD5214", f"a name stands twice in the {what} of a tape", "each once", _names(names), where)
+    for row in rows:
+        at = f"{where}, {what} {shown(row.name)}"
+        if isinstance(row.value, Literal):
+            if not LITERALS[row.value.kind].fullmatch(row.value.text):
+                yield _bad_literal(row.value, at)
+            continue
+        yield from _bad_view(row.value, at)
+        if not 0 <= row.value.storage < len(tape.storages):
+            expected = f"0 to {len(tape.storages) - 1}"
+            yield _error("CAD5211", "a binding names a storage that is not there", expected, str(row.value.storage), at)
+            continue
+        yield from _outside(view_ends([row.value]), tape, at)
+        if kind is not None and tape.storages[row.value.storage].kind != kind:
+            got = f"a storage of kind {tape.storages[row.value.storage].kind}"
+            yield _error("CAD5214", f"a name of the {what} stands for something else", f"one of kind {kind}", got, at)
+
+
+def _names(names: Iterable[str]) -> str:
+    return shown(", ".join(sorted(names)) or "none")

@@ -1,0 +1,243 @@
+"""The arena checker: works out from a plan alone what lives when and where, the plain way, and finds every collision.
+
+    scratch of one capture, bytes upward, ops to the right       an op position counts both what the op reads and
+        storage 3      |#####|                                    what it writes: they live at the same time
+        storage 2   |######|          <- 2 and 3 overlap at
+        storage 1 |###|                  op 4: they may not       what outputs or new leaves are made of lives until
+                  0  1  2  3  4  5       share a byte             the end, when all of them are copied out
+
+It shares no code with the planner, on purpose, and runs whenever a plan is written or loaded.
+"""
+
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+
+from cadence_runtime.errors import PlanError
+from cadence_runtime.format.check_tape import storage_ends
+from cadence_runtime.format.plan import Capture, Form, Plan, Section, TensorForm
+from cadence_runtime.format.strict_json import shown
+from cadence_runtime.format.tape import ITEM_BYTES, Tape, View
+
+ALIGNMENT = 256
+MAX_ARENA_BYTES = 1 << 46
+EVERY_PLAN = ("weights", "constants", "state", "io", "scratch")
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """Bytes of a section that belong to one thing, half-open."""
+
+    lower: int
+    upper: int
+    name: str
+
+
+def layout_errors(plan: Plan) -> Iterator[PlanError]:
+    """Yield CAD5401 to CAD5407. Indices between the parts of the plan are in order already."""
+    wrong = list(_bad_sections(plan.sections))
+    yield from wrong
+    if wrong:
+        return
+    size = {section.name: section.size_bytes for section in plan.sections}
+    yield from _bad_places("weights", size["weights"], _weights(plan))
+    yield from _bad_places("constants", size["constants"], _constants(plan))
+    slots = (Place(leaf.slot_offset, leaf.slot_offset + leaf.slot_bytes, leaf.path) for leaf in plan.leaves)
+    yield from _bad_places("state", size["state"], slots)
+    yield from _bad_forms(plan)
+    yield from _bad_places("io", size["io"], _io(plan))
+    yield from _bad_rooms(plan)
+    yield from _bad_scratch(plan, size["scratch"])
+
+
+def form_bytes(form: Form) -> int:
+    """Return how many bytes of its slot a form reaches; none for a literal."""
+    if not isinstance(form, TensorForm) or 0 in form.sizes:
+        return 0
+    last = sum((size - 1) * stride for size, stride in zip(form.sizes, form.strides, strict=True))
+    return (form.offset + last + 1) * ITEM_BYTES[form.dtype]
+
+
+def _error(code: str, what: str, expected: str, got: str, at: str) -> PlanError:
+    hint = "compile the plan again; if it was not changed on the way, this is a fault of the compiler"
+    return PlanError(code, what, expected=expected, got=got, at=at, hint=hint)
+
+
+def _bad_sections(sections: tuple[Section, ...]) -> Iterator[PlanError]:
+    names = [section.name for section in sections]
+    if len(set(names)) != len(names) or not set(EVERY_PLAN) <= set(names):
+        what = "the arena has other sections"
+        yield _error("CAD5401", what, f"{', '.join(EVERY_PLAN)}, each once", ", ".join(names) or "none", "arena")
+    end = 0
+    for section in sections:
+        at = f"arena section `{section.name}`"
+        if section.offset % ALIGNMENT:
+            expected = f"a multiple of {ALIGNMENT}"
+            yield _error("CAD5402", "a part of the arena is not aligned", expected, f"offset {section.offset}", at)
+        if section.offset < end or section.offset + section.size_bytes > MAX_ARENA_BYTES:
+            expected, got = f"from {end}, up to {MAX_ARENA_BYTES}", f"{section.offset}, {section.size_bytes} bytes"
+            yield _error("CAD5401", "the sections of the arena overlap or are too large", expected, got, at)
+        end = section.offset + section.size_bytes
+
+
+def _bad_places(section: str, size: int, places: Iterable[Place]) -> Iterator[PlanError]:
+    """Yield the places that are not aligned, not inside their section, or not by themselves."""
+    end, before = 0, ""
+    for place in sorted(places, key=lambda place: (place.lower, place.upper, place.name)):
+        at = f"arena section `{section}`, {shown(place.name)}"
+        if place.lower % ALIGNMENT:
+            expected = f"a multiple of {ALIGNMENT}"
+            yield _error("CAD5402", "a part of the arena is not aligned", expected, f"offset {place.lower}", at)
+        if place.lower < 0 or place.upper > size:
+            expected, got = f"within {size} bytes", f"bytes {place.lower} to {place.upper}"
+            yield _error("CAD5403", "something lies outside of its section of the arena", expected, got, at)
+        if place.upper > place.lower:
+            if place.lower < end:
+                expected, got = f"bytes from {end}, behind {shown(before)}", f"bytes from {place.lower}"
+                yield _error("CAD5404", "two things share bytes of the arena", expected, got, at)
+            end, before = max(end, place.upper), place.name
+
+
+def _weights(plan: Plan) -> Iterator[Place]:
+    for weight in plan.weights:
+        yield Place(weight.offset, weight.offset + _weight_bytes(weight.dtype, weight.sizes), weight.name)
+
+
+def _weight_bytes(dtype: str, sizes: tuple[int, ...]) -> int:
+    size_bytes = ITEM_BYTES[dtype]
+    for size in sizes:
+        size_bytes *= size
+    return size_bytes
+
+
+def _constants(plan: Plan) -> Iterator[Place]:
+    for constant in plan.constants:
+        yield Place(constant.offset, constant.offset + constant.size_bytes, constant.sha256)
+
+
+def _bad_forms(plan: Plan) -> Iterator[PlanError]:
+    """Hold every form of a leaf to the slot that it lies in."""
+    for number, form in enumerate(plan.forms):
+        if isinstance(form, TensorForm):
+            room = plan.leaves[form.slot].slot_bytes
+            if form_bytes(form) > room:
+                what, expected = f"form {number} is larger than its slot", f"at most {room} bytes"
+                at = f"leaf {shown(plan.leaves[form.slot].path)}"
+                yield _error("CAD5405", what, expected, f"{form_bytes(form)} bytes", at)
+
+
+# Inputs and outputs: each of a stage has one place for all its captures.
+
+
+def _io(plan: Plan) -> Iterator[Place]:
+    places: dict[tuple[str, str, str, int], int] = {}
+    for capture in plan.captures:
+        for direction, name, form, offset in _ends_of(plan, capture):
+            key = (capture.key.stage, direction, name, offset)
+            places[key] = max(places.get(key, 0), form_bytes(form))
+    for (stage, direction, name, offset), size in places.items():
+        yield Place(offset, offset + size, f"{direction} {name} of {stage}")
+
+
+def _ends_of(plan: Plan, capture: Capture) -> Iterator[tuple[str, str, Form, int]]:
+    tape = plan.tapes[capture.tape]
+    for row, form, offset in zip(tape.inputs, capture.key.inputs, capture.input_offsets, strict=True):
+        yield "input", row.name, form, offset
+    for row, form, offset in zip(tape.outputs, capture.outputs, capture.output_offsets, strict=True):
+        yield "output", row.name, form, offset
+
+
+# What a tape touches of inputs, leaves, weights and constants is within their places.
+
+
+def _bad_rooms(plan: Plan) -> Iterator[PlanError]:
+    weights = {weight.name: _weight_bytes(weight.dtype, weight.sizes) for weight in plan.weights}
+    constants = {constant.sha256: constant.size_bytes for constant in plan.constants}
+    ends = [storage_ends(tape) for tape in plan.tapes]
+    for number, capture in enumerate(plan.captures):
+        tape = plan.tapes[capture.tape]
+        names = (row.name for row in tape.inputs)
+        inputs = {name: form_bytes(form) for name, form in zip(names, capture.key.inputs, strict=True)}
+        rooms = {"weight": weights, "constant": constants, "input": inputs, "leaf": _slots(plan, capture)}
+        for index, end in ends[capture.tape].items():
+            storage = tape.storages[index]
+            if storage.kind == "scratch":
+                continue
+            room = rooms[storage.kind].get(storage.name)
+            if room is None or end > room:
+                what = f"capture {number} reaches {'outside of' if room is not None else 'for'} a {storage.kind}"
+                expected = f"at most {room} bytes" if room is not None else f"a {storage.kind} of the plan"
+                at = f"tape {capture.tape}, storage {index} {shown(storage.name)}"
+                yield _error("CAD5406", what, expected, f"{end} bytes", at)
+
+
+def _slots(plan: Plan, capture: Capture) -> dict[str, int]:
+    """Return the room of each leaf that a capture reads: that of the slot it lies in, its own or another's."""
+    forms = ((plan.leaves[leaf].path, plan.forms[form]) for leaf, form in capture.key.state)
+    return {path: plan.leaves[form.slot].slot_bytes for path, form in forms if isinstance(form, TensorForm)}
+
+
+# Scratch: each capture by itself, since captures run one at a time.
+
+
+def _bad_scratch(plan: Plan, size: int) -> Iterator[PlanError]:
+    seen = set()
+    for number, capture in enumerate(plan.captures):
+        packing = (capture.tape, capture.scratch)
+        if capture.scratch and packing not in seen:
+            seen.add(packing)
+            yield from _bad_packing(plan.tapes[capture.tape], capture, size, f"capture {number}")
+
+
+def _bad_packing(tape: Tape, capture: Capture, size: int, where: str) -> Iterator[PlanError]:
+    indices = [index for index, _ in capture.scratch]
+    scratch = [index for index in indices if 0 <= index < len(tape.storages) and tape.storages[index].kind == "scratch"]
+    if indices != sorted(set(scratch)):
+        expected = "scratch storages of the tape, sorted, each once"
+        yield _error("CAD5407", "what is planned is no scratch", expected, shown(indices), where)
+        return
+    for index, offset in capture.scratch:
+        # Each by itself: two of them may share bytes when they live at different times.
+        place = Place(offset, offset + tape.storages[index].size_bytes, f"{where}, storage {index}")
+        yield from _bad_places("scratch", size, [place])
+    yield from _live_overlaps(tape, capture, where)
+
+
+def _live_overlaps(tape: Tape, capture: Capture, where: str) -> Iterator[PlanError]:
+    """Go through time; let storages come and go, and compare each that comes with all that are there."""
+    lives = lifetimes(tape)
+    places = {
+        index: Place(offset, offset + tape.storages[index].size_bytes, f"storage {index}")
+        for index, offset in capture.scratch
+        if index in lives and tape.storages[index].size_bytes
+    }
+    coming: dict[int, list[int]] = {}
+    for index in places:
+        coming.setdefault(lives[index][0], []).append(index)
+    live: list[int] = []
+    for moment in sorted(coming):
+        live = [index for index in live if lives[index][1] > moment]
+        for index in coming[moment]:
+            for other in live:
+                one, two = places[index], places[other]
+                if one.lower < two.upper and two.lower < one.upper:
+                    got = f"storages {other} and {index}, both alive at op {moment}"
+                    yield _error("CAD5404", "two things share bytes of the arena", "bytes of their own", got, where)
+            live.append(index)
+
+
+def lifetimes(tape: Tape) -> dict[int, tuple[int, int]]:
+    """Return when each storage of a tape lives, as half-open ranges of op positions; outputs and new leaves are used
+    at one position behind the last op. A storage that is never used has none."""
+    lives: dict[int, tuple[int, int]] = {}
+
+    def use(index: int, position: int) -> None:
+        first = lives[index][0] if index in lives else position
+        lives[index] = (first, position + 1)
+
+    for position, op in enumerate(tape.ops):
+        for index in (*op.reads, *op.writes):
+            use(index, position)
+    for row in (*tape.outputs, *tape.state_out):
+        if isinstance(row.value, View):
+            use(row.value.storage, len(tape.ops))
+    return lives
