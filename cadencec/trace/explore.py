@@ -47,6 +47,9 @@ DEFAULT_NODE_LIMIT = 20_000
 FORMS_LIMIT = 64
 """Forms that one leaf may take at one configuration before the search gives up on it."""
 
+HELD_BYTES = 2 << 30
+"""States of waiting nodes that are held; beyond that they are made again, by the stock model, when their turn comes."""
+
 
 @dataclass(frozen=True, slots=True)
 class Exploration:
@@ -96,7 +99,10 @@ class _Search:
     reads: dict[tuple[str, int | None], tuple[int, ...]] = field(default_factory=dict)
     seen_forms: dict[tuple[Configuration, int], set[int]] = field(default_factory=dict)
     transitions: list[Transition] = field(default_factory=list)
-    waiting: deque[tuple[int, Node, Tracks]] = field(default_factory=deque)
+    waiting: deque[tuple[int, Node, Tracks | None]] = field(default_factory=deque)
+    origins: list[tuple[int, tuple[Step, ...]]] = field(default_factory=list)
+    root: Tracks = field(default_factory=lambda: Tracks([]))
+    held_bytes: int = 0
 
     @property
     def leaves(self) -> Leaves:
@@ -108,30 +114,40 @@ class _Search:
         recording, executions, tracks = self.runner.begin()
         self.leaves.check(configuration, tracks.forms, INIT, tracks.seen)
         self._capture(Key(INIT, (), (), ()), recording, executions, tracks)
-        self._arrive(configuration, self._form_indices(tracks.forms), tracks, INIT)
+        self.root = tracks
+        self._arrive(configuration, tracks, (0, ()))
 
-    def expand(self, item: tuple[int, Node, Tracks]) -> None:
+    def expand(self, item: tuple[int, Node, Tracks | None]) -> None:
         """Follow every push that may happen at a node."""
         source, node, tracks = item
+        self.held_bytes -= tracks.size_bytes if tracks else 0
         for event, choices, steps in moves(self.program, node.configuration):
-            captures, target = self._follow(node, tracks, steps)
-            self.transitions.append(Transition(source, event, choices, captures, target))
+            known = self._follow_known(node, steps)
+            if known is None:
+                tracks = tracks or self._again(source)
+                moving = tracks.copy()
+                known = self._follow(moving, steps), self._arrive(steps[-1].after, moving, (source, steps))
+            self.transitions.append(Transition(source, event, choices, *known))
 
-    def _follow(self, node: Node, tracks: Tracks, steps: Sequence[Step]) -> tuple[tuple[int, ...], int]:
-        """Return the captures of a push and the node that it leads to; run the model only where that is not known."""
-        known = self._follow_known(node, steps)
-        if known is not None:
-            return known
-        moving, captures = tracks.copy(), []
+    def _follow(self, tracks: Tracks, steps: Sequence[Step]) -> tuple[int, ...]:
+        """Run the model through a push and return its captures; what is new is recorded."""
+        captures = []
         for step in steps:
-            moving.begin_event()
-            for run in step.runs:
-                captures.append(self._run(run, moving))
+            tracks.begin_event()
+            captures += [self._run(run, tracks) for run in step.runs]
             if self._resets(step):
-                captures.append(self._reset(moving))
-            self.leaves.check(step.after, moving.forms, step.event, moving.seen)
-        forms = self._form_indices(moving.forms)
-        return tuple(captures), self._arrive(steps[-1].after, forms, moving, steps[-1].event)
+                captures.append(self._reset(tracks))
+            self.leaves.check(step.after, tracks.forms, step.event, tracks.seen)
+        return tuple(captures)
+
+    def _again(self, node: int) -> Tracks:
+        """Return states of a node whose own were not held, by the way on which it was found."""
+        if node == 0:
+            return self.root.copy()
+        parent, steps = self.origins[node]
+        tracks = self._again(parent)
+        self._follow(tracks, steps)
+        return tracks
 
     def _follow_known(self, node: Node, steps: Sequence[Step]) -> tuple[tuple[int, ...], int] | None:
         """Follow by forms alone; None as soon as a key or the node at the end is new."""
@@ -203,18 +219,21 @@ class _Search:
         self.captures.append(Capture(key, tape, writes, tracks.output_forms, (), (), ()))
         return self.keys[key]
 
-    def _arrive(self, configuration: Configuration, forms: tuple[int, ...], tracks: Tracks, event: str) -> int:
-        """Return the node of a settled session, made when it is new."""
-        node = Node(configuration, forms)
+    def _arrive(self, configuration: Configuration, tracks: Tracks, origin: tuple[int, tuple[Step, ...]]) -> int:
+        """Return the node of a settled session, made when it is new; `origin` is the way that led there."""
+        node = Node(configuration, self._form_indices(tracks.forms))
         index = self.nodes.get(node)
         shape = structure(tracks.samples[0].template)
-        if self.structures.setdefault(forms, shape) != shape:
-            raise _ambiguous(event)
+        if self.structures.setdefault(node.forms, shape) != shape:
+            raise _ambiguous(origin[1][-1].event)
         if index is not None:
             return index
         self._check_limits(node)
         index = self.nodes[node] = len(self.nodes)
-        self.waiting.append((index, node, tracks))
+        self.origins.append(origin)
+        is_held = self.held_bytes + tracks.size_bytes <= HELD_BYTES
+        self.held_bytes += tracks.size_bytes if is_held else 0
+        self.waiting.append((index, node, tracks if is_held else None))
         return index
 
     def _check_limits(self, node: Node) -> None:

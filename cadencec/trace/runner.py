@@ -70,6 +70,12 @@ class Tracks:
         """Return tracks that can move on while these stay; samples are never written, so they are shared."""
         return Tracks(list(self.samples), self.forms, seen=self.seen)
 
+    @property
+    def size_bytes(self) -> int:
+        """The bytes of all states."""
+        values = (value for sample in self.samples for value in sample.values)
+        return sum(value.untyped_storage().nbytes() for value in values if isinstance(value, Tensor))
+
     def begin_event(self) -> None:
         """Forget the outputs of the event before."""
         self.passed, self.passed_forms = [{} for _ in self.samples], {}

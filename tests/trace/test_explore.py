@@ -49,6 +49,26 @@ def test_growth_is_one_key_a_length_and_reset_finds_the_first_again(tmp_path):
     assert {t.target for t in done.plan.transitions if t.event == 1} == {0}
 
 
+def test_states_that_are_not_held_are_made_again(tmp_path, monkeypatch):
+    body = """
+    clocks: {f: 50 Hz}
+    counters: {n: 0}
+    regions: {h: {shape: [t, 4], clock: f, start: 0, retain: {window: 9}}}
+    stages: {step: {inputs: {x: {dtype: float32}}, outputs: [y]}}
+    events:
+      frame: {choose: {k: 1..3}, inputs: {x: [k, 4]}, advance: {f: k}, run: [step], do: {n: "(n + k) % 2"}}
+      turn: {reset: true}
+    """
+    code = SUM.replace("torch.zeros(2, 4)", "torch.zeros(0, 4)").replace(
+        '{"h": state["h"] + x}, state["h"] * 2', '{"h": torch.cat([state["h"], x])[-9:].clone()}, x + state["h"].sum(0)'
+    )
+    _, held = compiled(tmp_path, body, code)
+    monkeypatch.setattr("cadencec.trace.explore.HELD_BYTES", 0)
+    _, made_again = compiled(tmp_path, body, code)
+    assert made_again.plan == held.plan
+    assert len(held.plan.nodes) > 8
+
+
 def test_strides_and_structure_are_part_of_the_node(tmp_path):
     body = "regions: {h: {shape: [2, 4], start: absent}}" + STEP
     code = SUM.replace("torch.zeros(2, 4)", "None").replace(
