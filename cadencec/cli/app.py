@@ -57,9 +57,12 @@ def compile_verb(as_json: bool, dump_tape: bool, **given: Any) -> None:
 
 @app.command("explain", epilog=examples("cadencec explain specs/silero_vad.yaml", "cadencec explain model.yaml --json"))
 @click.argument("spec")
+@click.option(
+    "--limit", type=click.IntRange(min=1), default=200_000, show_default=True, help="Configurations to look at."
+)
 @set_option
 @json_option
-def explain_verb(spec: str, overrides: dict[str, str], as_json: bool) -> int:
+def explain_verb(spec: str, overrides: dict[str, str], limit: int, as_json: bool) -> int:
     """Show what follows from a clock spec alone.
 
     Clocks, regions, reachable shapes, demand of memory, and what bounds it. No model is run. A spec that grows without
@@ -68,7 +71,7 @@ def explain_verb(spec: str, overrides: dict[str, str], as_json: bool) -> int:
     from cadencec.explain import exit_code, explain, render, to_json
     from cadencec.spec import load_spec
 
-    found = explain(load_spec(spec, overrides))
+    found = explain(load_spec(spec, overrides), limit=limit)
     if as_json:
         streams.put_json("cadencec.explain/1", to_json(found))
     else:

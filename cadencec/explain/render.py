@@ -75,8 +75,10 @@ def _head(explanation: Explanation, console: Console) -> None:
 def _problem(explanation: Explanation, console: Console) -> None:
     if explanation.problem is not None:
         console.print()
-        console.print(Text("unbounded: no largest size can be planned", "bold red"))
-        console.print(Text(f"{explanation.problem}"))
+        proven = explanation.problem.code == "CAD2101"
+        title = "unbounded" if proven else "not proven to be bounded"
+        console.print(Text(f"{title}: no largest size can be planned", "bold red"))
+        console.print(Text(f"{explanation.problem}"), soft_wrap=True)
 
 
 def _regions(explanation: Explanation, console: Console) -> None:

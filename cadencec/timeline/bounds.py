@@ -50,7 +50,7 @@ def suspect_growth(ready: CompiledProgram, found: Reach, limit: int) -> EventErr
         spread = [len({state[i] for state in found.states}) for i in range(len(names))]
         most = spread.index(max(spread)) if spread else 0
         got = f"`{names[most]}` takes the most values, {spread[most]} of them" if spread else "many choices"
-        hint = "raise the limit, or narrow the ranges in `choose`"
+        hint = "raise the limit (`--limit`), or narrow the ranges in `choose`"
         return event_error("", "CAD2102", what, expected="an end", got=got, hint=hint)
     most = rises.index(max(rises))
     path = " -> ".join(str(max(state[most], 0)) for state in states[:4])
@@ -61,7 +61,7 @@ def suspect_growth(ready: CompiledProgram, found: Reach, limit: int) -> EventErr
             f"{what}; counter `{names[most]}` is suspected to grow without bound",
             expected="an end",
             got=f"{path} and so on, by {_pushes(ready, found, 3)}",
-            hint=f"bound `{names[most]}` in a guard, give a horizon, or raise the limit",
+            hint=f"bound `{names[most]}` in a guard, give a horizon, or raise the limit (`--limit`)",
         )
     return event_error(
         f"regions.{names[most]}",
@@ -81,7 +81,7 @@ def _pushes(ready: CompiledProgram, found: Reach, most: int) -> str:
 def _lever(ready: CompiledProgram) -> str:
     if ready.program.horizon is None:
         return "retain: {window: ...} or horizon: 60 s"
-    return "retain: {window: ...}, a shorter horizon, or raise the limit"
+    return "retain: {window: ...}, a shorter horizon, or raise the limit (`--limit`)"
 
 
 def moves_from(ready: CompiledProgram, state: State) -> Iterator[tuple[Move, ...]]:

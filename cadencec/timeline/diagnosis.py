@@ -39,7 +39,7 @@ def check_choices(ready: CompiledProgram, limit: int) -> None:
                 f"event `{name}` has {count} choices",
                 expected=f"at most {limit}, since each needs shapes of its own",
                 got=str(count),
-                hint="narrow the ranges in `choose`, or raise the limit",
+                hint="narrow the ranges in `choose`, or raise the limit (`--limit`)",
             )
 
 

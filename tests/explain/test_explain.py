@@ -95,6 +95,14 @@ def test_an_unbounded_spec_is_explained_as_such(make: Make) -> None:
     assert "  try one: cadencec explain cache.yaml --set horizon='10 s'\n" in text
 
 
+def test_a_search_that_meets_its_limit_is_explained_too(make: Make) -> None:
+    make(CACHE + "horizon: 6 events\n")
+    found = explain(load_spec("cache.yaml", {}), limit=5)
+    assert found.problem is not None and found.problem.code == "CAD2102"
+    assert "not proven to be bounded: no largest size can be planned\nCAD2102: more than 5 " in plain(found)
+    assert explain(load_spec("cache.yaml", {}), limit=7).problem is None
+
+
 def test_a_spec_that_contradicts_itself_is_not_explained(make: Make) -> None:
     with pytest.raises(TimelineError) as caught:
         make(CACHE.replace("frame: 1}", "frame: 1 // 0}"))

@@ -122,7 +122,7 @@ def test_suspicion_names_what_grew_the_longest() -> None:
         "  expected: an end\n"
         "  got:      0 -> 1 -> 2 -> 3 and so on, by `go`, `go`, `go`\n"
         "  at:       x.yaml:counters.c\n"
-        "  hint:     bound `c` in a guard, give a horizon, or raise the limit"
+        "  hint:     bound `c` in a guard, give a horizon, or raise the limit (`--limit`)"
     )
 
 
@@ -133,7 +133,7 @@ def test_suspicion_of_a_region_under_a_long_horizon() -> None:
         "  expected: an end\n"
         "  got:      0 -> 1 -> 2 -> 3 and so on, by `step`, `step`, `step`\n"
         "  at:       x.yaml:regions.kv\n"
-        "  hint:     retain: {window: ...}, a shorter horizon, or raise the limit"
+        "  hint:     retain: {window: ...}, a shorter horizon, or raise the limit (`--limit`)"
     )
 
 
@@ -149,7 +149,7 @@ def test_a_limit_that_wide_choices_meet() -> None:
         "CAD2102: more than 2940 configurations can be reached\n"
         "  expected: an end\n"
         "  got:      `c` takes the most values, 61 of them\n"
-        "  hint:     raise the limit, or narrow the ranges in `choose`"
+        "  hint:     raise the limit (`--limit`), or narrow the ranges in `choose`"
     )
 
 
@@ -160,7 +160,7 @@ def test_more_choices_than_the_limit() -> None:
         "  expected: at most 3000, since each needs shapes of its own\n"
         "  got:      10000000000\n"
         "  at:       x.yaml:events.go.choose\n"
-        "  hint:     narrow the ranges in `choose`, or raise the limit"
+        "  hint:     narrow the ranges in `choose`, or raise the limit (`--limit`)"
     )
 
 
