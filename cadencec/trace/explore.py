@@ -96,7 +96,7 @@ class _Search:
     keys: dict[Key, int] = field(default_factory=dict)
     nodes: dict[Node, int] = field(default_factory=dict)
     structures: dict[tuple[int, ...], object] = field(default_factory=dict)
-    reads: dict[tuple[str, int | None], tuple[int, ...]] = field(default_factory=dict)
+    concerns: dict[tuple[str, int | None, tuple[int, ...]], tuple[int, ...]] = field(default_factory=dict)
     seen_forms: dict[tuple[Configuration, int], set[int]] = field(default_factory=dict)
     transitions: list[Transition] = field(default_factory=list)
     waiting: deque[tuple[int, Node, Tracks | None]] = field(default_factory=deque)
@@ -178,15 +178,20 @@ class _Search:
         return any(event.reset for event in self.program.events if event.name == step.event)
 
     def _key(self, run: StageRun, forms: Sequence[int], passed: Mapping[str, Form]) -> Key:
-        reads = self.reads.get((run.stage, run.index))
-        if reads is None:
-            reads = self.reads[run.stage, run.index] = self.runner.job(run, self.runner.traced).reads
         args = run.args if run.index is None else (*run.args, run.index)
-        state = tuple((leaf, forms[leaf]) for leaf in reads)
+        state = self._concerns(self.runner.job(run, self.runner.traced), run.index, tuple(forms))
         return Key(run.stage, args, self.runner.input_forms(run, passed), state)
 
     def _reset_key(self, forms: Sequence[int]) -> Key:
-        return Key(RESET, (), (), tuple((leaf, forms[leaf]) for leaf in self.runner.traced.reset().reads))
+        return Key(RESET, (), (), self._concerns(self.runner.traced.reset(), None, tuple(forms)))
+
+    def _concerns(self, job: Job, index: int | None, forms: tuple[int, ...]) -> tuple[tuple[int, int], ...]:
+        """Return the leaves that a job depends on with their forms."""
+        leaves = self.concerns.get((job.name, index, forms))
+        if leaves is None:
+            known = list(self.forms)
+            leaves = self.concerns[job.name, index, forms] = job.concerns([known[form] for form in forms])
+        return tuple((leaf, forms[leaf]) for leaf in leaves)
 
     def _run(self, run: StageRun, tracks: Tracks) -> int:
         """Run one stage on all tracks, recording it when its key is new; return its capture."""

@@ -8,7 +8,7 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 
 from cadence_runtime.errors import TraceError
-from cadence_runtime.format.plan import INIT, RESET
+from cadence_runtime.format.plan import INIT, RESET, Form, TensorForm
 from cadence_runtime.host.program import Program, Stage, StageRun
 from cadencec.trace.leaves import Leaves, row_of
 from cadencec.trace.model import Model, StageCall
@@ -17,13 +17,14 @@ from cadencec.trace.state import Sample, Value, flatten, skeleton
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
-    """What a job did: its outputs, the nest of the new state, all declared leaves, and every leaf that the model
-    returned."""
+    """What a job did: its outputs, the nest of the new state, all declared leaves, and what the model returned: every
+    leaf by path, and the positions of those that are declared."""
 
     outputs: tuple[Value, ...]
     template: object
     values: tuple[Value, ...]
     seen: Mapping[str, Value]
+    returned: frozenset[int]
 
 
 Run = Callable[[Sample, Sequence[Value]], Outcome]
@@ -38,6 +39,21 @@ class Job:
     writes: tuple[int, ...]
     outputs: tuple[str, ...]
     run: Run
+
+    def concerns(self, forms: Sequence[Form]) -> tuple[int, ...]:
+        """Return the leaves that a capture of the job depends on: those that it reads or that are tied to one of these,
+        and those that it does not write but that are tied to one that it does."""
+        read, written = ({slot_of(forms[i]) for i in found} - {None} for found in (self.reads, self.writes))
+        return tuple(
+            i
+            for i, slot in enumerate(map(slot_of, forms))
+            if i in self.reads or slot in read or (slot in written and i not in self.writes)
+        )
+
+
+def slot_of(form: Form) -> int | None:
+    """Return the slot that a form lies in; None for a literal."""
+    return form.slot if isinstance(form, TensorForm) else None
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,7 +112,8 @@ class Jobs:
 
     def _nest(self, state: object, outputs: tuple[Value, ...], name: str) -> Outcome:
         seen = flatten(state, f"the state after `{name}`")
-        return Outcome(outputs, skeleton(state), self.leaves.read(seen, name, self.model.line_of(name)), seen)
+        values = self.leaves.read(seen, name, self.model.line_of(name))
+        return Outcome(outputs, skeleton(state), values, seen, frozenset(self._all))
 
     def _part(self, call: StageCall, args: Mapping[str, int], reads: tuple[int, ...], writes: tuple[int, ...]) -> Run:
         """Give a stage the leaves that it reads, as it knows them, and take back those that it changed."""
@@ -110,12 +127,12 @@ class Jobs:
             given |= {declared[i].whole: sample.values[i] for i in reads if i in single}
             state, outputs = call(dict(given), args, inputs)
             changed = flatten_part(state, written, call.stage)
-            values = list(sample.values)
-            for i in writes:
-                if declared[i].whole in changed:
-                    value = changed[declared[i].whole]
-                    values[i] = value if i in single else row_of(value, declared[i].row)
-            return Outcome(flatten_outputs(outputs, call.stage), sample.template, tuple(values), given | changed)
+            values, returned = list(sample.values), [i for i in writes if declared[i].whole in changed]
+            for i in returned:
+                value = changed[declared[i].whole]
+                values[i] = value if i in single else row_of(value, declared[i].row)
+            flat = flatten_outputs(outputs, call.stage)
+            return Outcome(flat, sample.template, tuple(values), given | changed, frozenset(returned))
 
         return run
 

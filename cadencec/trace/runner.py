@@ -16,7 +16,7 @@ from torch import Tensor
 
 from cadence_runtime.errors import TraceError
 from cadence_runtime.format.plan import INIT, Form, TensorForm
-from cadence_runtime.format.tape import Tape
+from cadence_runtime.format.tape import Tape, View
 from cadence_runtime.host.program import Program, Stage, StageRun
 from cadence_runtime.host.step import start
 from cadencec.trace.jobs import Job, Jobs, Outcome
@@ -177,7 +177,7 @@ class Runner:
             return outcome.outputs, {paths[i]: outcome.values[i] for i in self._written(job, forms, outcome)}
 
         torch.manual_seed(self._seed(0))
-        leaves: dict[str, Value] = {paths[i]: sample.values[i] for i in job.reads}
+        leaves: dict[str, Value] = {paths[i]: sample.values[i] for i in job.concerns(forms)}
         recording = record(
             job.name,
             call,
@@ -214,7 +214,7 @@ class Runner:
         run = again()
         torch.manual_seed(seed)
         outputs, state = run()
-        leaves = {paths[i]: sample.values[i] for i in job.reads}
+        leaves = {paths[i]: sample.values[i] for i in job.concerns(forms)}
         execution = Execution(inputs, leaves, seed, outputs, state, generator_states(self.device), again)
         return execution, outcomes[0]
 
@@ -237,10 +237,11 @@ class Runner:
             )
             passed.update(zip(job.outputs, values, strict=True))
 
-    def _written(self, job: Job, before: Sequence[Form], outcome: Outcome) -> list[int]:
-        """Return the leaves that a job leaves behind: those that it writes, and those that a new one is tied to."""
-        after = self._forms(outcome.values)
-        return [i for i in range(len(after)) if i in job.writes or after[i] != before[i]]
+    def _written(self, job: Job, forms: Sequence[Form], outcome: Outcome) -> list[int]:
+        """Return the leaves that a job leaves behind: those that it writes, and those that are tied otherwise now. One
+        that it neither got nor gave back stays as it is."""
+        after, known = self._forms(outcome.values), {*job.concerns(forms), *outcome.returned}
+        return [i for i in range(len(after)) if (i in job.writes and i in known) or after[i] != forms[i]]
 
     def _forms(self, values: Sequence[Value]) -> tuple[Form, ...]:
         return forms_of(values, self.leaves.contiguous)
@@ -316,20 +317,21 @@ def copies(values: Mapping[str, Value]) -> dict[str, Value]:
 
 
 def _refuse_hidden_writes(recording: Recording, job: Job, written: set[str]) -> None:
-    """A stage must not change in place a leaf that it only reads."""
+    """A stage must not change in place a leaf that it only reads, unless that is tied to one that it writes."""
     tape = recording.tape
+    views = [(binding.name, binding.value) for binding in tape.state_in if isinstance(binding.value, View)]
+    allowed = {view.storage for name, view in views if name in written}
+    kept = {view.storage: name for name, view in reversed(views) if view.storage not in allowed}
     for op in tape.ops:
-        for index in op.writes:
-            storage = tape.storages[index]
-            if storage.kind == "leaf" and storage.name not in written:
-                raise TraceError(
-                    "CAD3603",
-                    f"stage `{job.name}` changes the state leaf `{storage.name}` in place but does not write it",
-                    expected="a leaf of a region among the stage's `writes`",
-                    got=f"`{op.name}`",
-                    at=op.source or None,
-                    hint="add its region to `writes`",
-                )
+        for index in sorted(kept.keys() & set(op.writes)):
+            raise TraceError(
+                "CAD3603",
+                f"stage `{job.name}` changes the state leaf `{kept[index]}` in place but does not write it",
+                expected="a leaf of a region among the stage's `writes`",
+                got=f"`{op.name}`",
+                at=op.source or None,
+                hint="add its region to `writes`",
+            )
 
 
 def _strays(job: Job, leaves: Leaves, expected: Sequence[Form], got: Sequence[Form]) -> TraceError:

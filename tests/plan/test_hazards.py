@@ -69,6 +69,12 @@ def build():
     return Model()
 """
 
+UNTIES_BY_RETURNING = TIED_ACROSS_STAGES.replace(
+    's["a"].mul_(0.5).add_(x)\n        return {"a": s["a"]}', 'return {"a": s["a"] * 0.5 + x}'
+)
+
+RETURNS_NOTHING = TIED_ACROSS_STAGES.replace('{"b": s["b"]}', "{}").replace('{"a": s["a"]}', "None")
+
 HAZARDS = {
     "expanded state": (
         ONE,
@@ -197,6 +203,8 @@ return {"layers": layers, "conv": x[:, -1:], "none": {}}, y
         ),
     ),
     "leaves tied across stages": (TWO_STAGES, TIED_ACROSS_STAGES),
+    "leaves tied across stages until one of them is new": (TWO_STAGES, UNTIES_BY_RETURNING),
+    "stages that change in place and return nothing": (TWO_STAGES, RETURNS_NOTHING),
     "a new leaf that is tied to one that is only read": (
         TWO_STAGES.replace("reads: [a]", "reads: [a, b]").replace("a: {shape: [2, 4]}", "a: {shape: [4]}"),
         UNTIES_BY_WRITING,
