@@ -8,7 +8,9 @@
       +---+------+-------+-----> time
 
 What it guarantees: no two buffers that live at the same time overlap, every offset is aligned, and the same buffers
-give the same packing. Greedy orders come first; the search behind them counts placements, never time.
+give the same packing. Greedy orders come first, `start` before all others: there, what comes later moves nothing that
+came before, so the offsets of an unchanged beginning stay what they were. The search behind them counts placements,
+never time; few buffers are searched to the end, so their packing is the best there is.
 """
 
 from collections.abc import Callable, Sequence
@@ -20,6 +22,8 @@ import numpy.typing as npt
 ALIGNMENT = 256
 SEARCH_PLACEMENTS = 20_000
 """How many single placements the search may spend behind the greedy orders."""
+EXHAUSTIVE_BUFFERS = 10
+"""Up to so many buffers every packing is tried, within the same number of placements."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,8 +38,8 @@ class Buffer:
 
 @dataclass(frozen=True, slots=True)
 class Packing:
-    """Offsets in the order of the buffers. `lower_bound` is the largest sum of aligned sizes that live at one moment;
-    no packing is lower. `method` says which order found it."""
+    """Offsets in the order of the buffers. `lower_bound_bytes` is the largest sum of aligned sizes that live at one
+    moment; no packing is lower. `method` says which order or search found it."""
 
     offsets: tuple[int, ...]
     height_bytes: int
@@ -65,20 +69,24 @@ def aligned(size_bytes: int) -> int:
     return -(-size_bytes // ALIGNMENT) * ALIGNMENT
 
 
-def plan(buffers: Sequence[Buffer]) -> Packing:
-    """Pack the buffers as low as the orders and the search find."""
-    shelf = _Shelf(buffers)
-    bound = lower_bound(buffers)
-    best: tuple[int, str, list[int]] | None = None
+def plan(buffers: Sequence[Buffer], enough_bytes: int = 0) -> Packing:
+    """Pack the buffers as low as the orders and the search find.
+
+    A packing of at most `enough_bytes` ends the work: where several packings share one range in turn, only the highest
+    of them counts. Raises ValueError for a buffer that ends before it starts.
+    """
+    shelf, bound = _Shelf(buffers), lower_bound(buffers)
+    best: _Found | None = None
     for name, key in ORDERS.items():
         order = sorted(range(len(buffers)), key=lambda index: (*key(buffers[index]), index))
-        height = shelf.place(order)
-        if best is None or height < best[0]:
-            best = (height, name, order)
-        if height == bound:
-            return shelf.packing(bound, name)
-    assert best is not None  # noqa: S101 - there is always a first order
-    return _search(shelf, bound, *best)
+        found = _Found(shelf.place(order), name, tuple(order))
+        best = found if best is None or found.height < best.height else best
+        if best.height <= max(bound, enough_bytes):
+            break
+    else:
+        best = _search(shelf, max(bound, enough_bytes), best or found)
+    shelf.place(best.order)
+    return shelf.packing(bound, best.method)
 
 
 def lower_bound(buffers: Sequence[Buffer]) -> int:
@@ -95,44 +103,116 @@ def lower_bound(buffers: Sequence[Buffer]) -> int:
     return highest
 
 
-def _search(shelf: "_Shelf", bound: int, height: int, name: str, order: list[int]) -> Packing:
+@dataclass(frozen=True, slots=True)
+class _Found:
+    """A height, and the order of placing that gives it."""
+
+    height: int
+    method: str
+    order: tuple[int, ...]
+
+
+def _search(shelf: "_Shelf", goal: int, best: _Found) -> _Found:
+    """Return the best order that is found within the budget."""
+    if np.count_nonzero(shelf.size) <= EXHAUSTIVE_BUFFERS:
+        return _Exhaustive(shelf, goal, best).run()
+    return _lower_the_highest(shelf, goal, best)
+
+
+def _lower_the_highest(shelf: "_Shelf", goal: int, best: _Found) -> _Found:
     """Move the highest buffer to the front of the order, over and over; keep the best order seen."""
-    budget = SEARCH_PLACEMENTS - len(order)
-    best, seen, current = (height, name, order), {tuple(order)}, order
-    shelf.place(order)
-    while budget > 0 and best[0] > bound:
+    budget = SEARCH_PLACEMENTS - len(best.order)
+    seen, current, name = {best.order}, best.order, best.method
+    shelf.place(current)
+    while budget > 0 and best.height > goal:
         top = shelf.highest()
-        current = [top, *(index for index in current if index != top)]
-        if tuple(current) in seen:
+        current = (top, *(index for index in current if index != top))
+        if current in seen:
             break
-        seen.add(tuple(current))
-        found = shelf.place(current)
+        seen.add(current)
+        height = shelf.place(current)
         budget -= len(current)
-        if found < best[0]:
-            best = (found, f"{name}, searched", current)
-    shelf.place(best[2])
-    return shelf.packing(bound, best[1])
+        if height < best.height:
+            best = _Found(height, f"{name}, searched", current)
+    return best
+
+
+class _Exhaustive:
+    """Tries every packing that is worth it. Any packing can be pressed down until each buffer, taken by ascending
+    offset, lies as low as those before it allow: so only such orders are followed, and only below the best height."""
+
+    def __init__(self, shelf: "_Shelf", goal: int, best: _Found) -> None:
+        self.shelf, self.goal, self.best, self.budget = shelf, goal, best, SEARCH_PLACEMENTS
+        self.empty = tuple(int(index) for index in np.flatnonzero(shelf.size == 0))
+
+    def run(self) -> _Found:
+        self.shelf.clear()
+        self._extend((), 0, 0)
+        return self.best
+
+    def _extend(self, order: tuple[int, ...], offset: int, height: int) -> None:
+        if len(order) + len(self.empty) == len(self.shelf.size):
+            self.best = _Found(height, "exhaustive", order + self.empty)
+            return
+        for index in map(int, np.flatnonzero((self.shelf.size > 0) & ~self.shelf.placed)):
+            if self.budget == 0 or self.best.height <= self.goal:
+                return
+            self.budget -= 1
+            at = self.shelf.lowest(index)
+            top = max(height, at + int(self.shelf.size[index]))
+            if at >= offset and top < self.best.height:
+                self.shelf.put(index, at)
+                self._extend((*order, index), at, top)
+                self.shelf.placed[index] = False
 
 
 class _Shelf:
-    """Buffers being placed, as arrays: lifetimes and sizes of all, offsets of those that are placed."""
+    """Buffers being placed, as arrays: lifetimes and aligned sizes of all, offsets of those that are placed."""
 
     def __init__(self, buffers: Sequence[Buffer]) -> None:
+        for buffer in buffers:
+            if buffer.upper < buffer.lower:
+                raise ValueError(f"buffer `{buffer.name}` ends before it starts")
         self.lower = np.array([buffer.lower for buffer in buffers], np.int64)
         self.upper = np.array([buffer.upper for buffer in buffers], np.int64)
-        self.size = np.array([aligned(buffer.size_bytes) for buffer in buffers], np.int64)
+        alive = self.upper > self.lower
+        self.size = np.array([aligned(buffer.size_bytes) for buffer in buffers], np.int64) * alive
         self.offset: npt.NDArray[np.int64] = np.zeros(len(buffers), np.int64)
+        self.placed: npt.NDArray[np.bool_] = np.zeros(len(buffers), bool)
+
+    def clear(self) -> None:
+        """Take everything off."""
+        self.offset[:] = 0
+        self.placed[:] = False
 
     def place(self, order: Sequence[int]) -> int:
         """Place all buffers anew in the given order; return the height."""
-        done: npt.NDArray[np.int64] = np.empty(0, np.int64)
-        placed = np.zeros(len(self.size), bool)
+        self.clear()
         for index in order:
             if self.size[index]:
-                together = placed & (self.lower < self.upper[index]) & (self.upper > self.lower[index])
-                done = np.flatnonzero(together)
-                placed[index] = True
-            self.offset[index] = self._lowest(index, done) if self.size[index] else 0
+                self.put(index, self.lowest(index))
+        return self.height()
+
+    def put(self, index: int, offset: int) -> None:
+        """Place one buffer."""
+        self.offset[index] = offset
+        self.placed[index] = True
+
+    def lowest(self, index: int) -> int:
+        """Return the lowest offset at which a buffer fits between those of its time that are placed."""
+        together = self.placed & (self.lower < self.upper[index]) & (self.upper > self.lower[index])
+        others = np.flatnonzero(together)
+        if not len(others):
+            return 0
+        others = others[np.argsort(self.offset[others], kind="stable")]
+        ends = np.maximum.accumulate(self.offset[others] + self.size[others])
+        floors = np.concatenate(([0], ends))
+        ceilings = np.append(self.offset[others], np.iinfo(np.int64).max)
+        fits = ceilings - floors >= self.size[index]
+        return int(floors[np.argmax(fits)])
+
+    def height(self) -> int:
+        """Return where the highest buffer ends."""
         return int((self.offset + self.size).max(initial=0))
 
     def highest(self) -> int:
@@ -141,14 +221,4 @@ class _Shelf:
 
     def packing(self, bound: int, method: str) -> Packing:
         """Return the placement as it is now."""
-        height = int((self.offset + self.size).max(initial=0))
-        return Packing(tuple(int(offset) for offset in self.offset), height, bound, method)
-
-    def _lowest(self, index: int, others: npt.NDArray[np.int64]) -> int:
-        """Return the lowest offset at which the buffer fits between others of its time."""
-        at, size = 0, int(self.size[index])
-        for other in others[np.argsort(self.offset[others], kind="stable")]:
-            if at + size <= self.offset[other]:
-                break
-            at = max(at, int(self.offset[other] + self.size[other]))
-        return at
+        return Packing(tuple(int(offset) for offset in self.offset), self.height(), bound, method)

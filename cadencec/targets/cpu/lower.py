@@ -11,7 +11,8 @@ from dataclasses import dataclass
 from cadence_runtime.cpu.ops import OUT_VARIANTS, check_op
 from cadence_runtime.errors import TargetError
 from cadence_runtime.format.tape import Op, Tape, View
-from cadencec.arena.planner import Buffer, Packing, plan
+from cadencec.arena.lifetimes import buffers
+from cadencec.arena.planner import Packing, plan
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,8 +34,7 @@ def lower(tape: Tape) -> Lowered:
     for op in tape.ops:
         _check(op)
     planned = planned_storages(tape)
-    lives = _lifetimes(tape)
-    packing = plan([Buffer(f"{index}", tape.storages[index].size_bytes, *lives[index]) for index in planned])
+    packing = plan(buffers(tape, planned))
     scratch = {index: s.size_bytes for index, s in enumerate(tape.storages) if s.kind == "scratch"}
     unplanned = scratch.keys() - set(planned)
     return Lowered(
@@ -72,18 +72,6 @@ def _views(*operands: object) -> Iterator[View]:
             yield operand
         elif isinstance(operand, tuple):
             yield from _views(*operand)
-
-
-def _lifetimes(tape: Tape) -> dict[int, tuple[int, int]]:
-    """Return the lifetime of each storage in op positions; what is stored or returned lives to the end."""
-    lives: dict[int, tuple[int, int]] = {}
-    for position, op in enumerate(tape.ops):
-        for index in (*op.reads, *op.writes):
-            lives[index] = (lives.get(index, (position, 0))[0], position + 1)
-    for binding in (*tape.outputs, *tape.state_out):
-        if isinstance(binding.value, View) and binding.value.storage in lives:
-            lives[binding.value.storage] = (lives[binding.value.storage][0], len(tape.ops) + 1)
-    return lives
 
 
 def _check(op: Op) -> None:
