@@ -110,6 +110,8 @@ class Recorder(TorchDispatchMode):  # type: ignore[no-untyped-call]
             if whole and name in kwargs:
                 self.table.resized(kwargs[name])
         fresh = range(before, len(self.table.kinds))
+        if fresh and all(self._is_changing_host(index) for index in fresh):
+            raise hazards.moved_to_host(self.table.names_of(depends), self.lines.quoted())
         self._append(effects, operands, named, outs, touched, fresh, depends, draws)
         return result
 
@@ -148,15 +150,21 @@ class Recorder(TorchDispatchMode):  # type: ignore[no-untyped-call]
         index = self.table.find(tensor)
         if index is None:
             raise self._failed(hazards.from_nowhere(tensor, used_by, self.lines.quoted()))
+        if self.table.kinds[index] == "scratch" and self._is_changing_host(index):
+            names = self.table.names_of(self.table.depends[index])
+            raise self._failed(hazards.moved_to_host(names, self.lines.quoted()))
         return self.table.view(tensor, index)
+
+    def _is_changing_host(self, index: int) -> bool:
+        """Return whether a storage lies on the host, beside the traced device, and changes from run to run. An op may
+        leave such results beside others (attention's generator words): they are refused once something uses them."""
+        return self.table.hosts[index] and bool(self.table.depends[index] & ~StorageTable.WEIGHT)
 
     def _result(self, value: Any, depends: int) -> Operand:
         if isinstance(value, Tensor):
             index = self.table.find(value)
             if index is None:
                 index = self.table.add("scratch", "", value, depends)
-                if self.table.hosts[index] and depends & ~StorageTable.WEIGHT:
-                    raise hazards.moved_to_host(self.table.names_of(depends), self.lines.quoted())
             return self.table.view(value, index)
         if isinstance(value, list | tuple):
             return tuple([self._result(item, depends) for item in value])

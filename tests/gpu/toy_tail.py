@@ -36,7 +36,7 @@ class ToyTail(nn.Module):
         super().__init__()
         self.steps = steps
         self.embed = nn.Embedding(6561, WIDTH)
-        self.double = nn.ConvTranspose1d(WIDTH, WIDTH, 4, 2, 1)
+        self.upsample = nn.ConvTranspose1d(WIDTH, WIDTH, 4, 2, 1)
         self.mean, self.enter, self.leave = nn.Linear(WIDTH, 80), nn.Linear(160, WIDTH), nn.Linear(WIDTH, 80)
         self.blocks = nn.ModuleList(Block() for _ in range(layers))
         self.widen, self.stretch = nn.Conv1d(80, 256, 7, padding=3), nn.ConvTranspose1d(256, 128, 16, 8, 4)
@@ -48,7 +48,7 @@ class ToyTail(nn.Module):
         return {name: torch.zeros(layers, 2, HEADS, CACHE, WIDTH // HEADS) for name in ("keys", "values")}
 
     def step(self, state: State, tok: Tensor) -> tuple[State, Tensor]:
-        mean = self.mean(self.double(self.embed(tok).transpose(1, 2)).transpose(1, 2))
+        mean = self.mean(self.upsample(self.embed(tok).transpose(1, 2)).transpose(1, 2))
         mel = torch.randn_like(mean)
         for _ in range(self.steps):
             x, keys, values = self.enter(torch.cat([mel, mean], -1)), [], []
