@@ -10,13 +10,12 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Literal as OneOf
 
-import zstandard
-
 from cadence_runtime.errors import CadenceError, ErrorList, IncompatibleError
 from cadence_runtime.format.cuda import CudaPart
 from cadence_runtime.format.plan import Plan
 from cadence_runtime.format.reader import read_plan
 from cadence_runtime.weights import WeightsFile, find_weights, weight_faults
+from cadence_runtime.zstd import decompress
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,17 +32,6 @@ class CheckReport:
         if self.reasons:
             return "incompatible"
         return "suboptimal" if self.remarks else "ok"
-
-
-def decompress(data: bytes, size: int) -> bytes:
-    """Decode one zstd frame into exactly `size` bytes; raises ValueError when it holds anything else."""
-    try:
-        content = zstandard.ZstdDecompressor().decompress(data, max_output_size=size)
-    except zstandard.ZstdError as error:
-        raise ValueError(str(error)) from None
-    if len(content) != size:
-        raise ValueError(f"{len(content)} bytes")
-    return content
 
 
 def open_plan(path: str | os.PathLike[str]) -> Plan:
