@@ -1,36 +1,15 @@
-"""The weights file beside a plan: a safetensors file, its tensors found by name and mapped, not copied.
-
-[u64 header length][JSON header: name -> dtype, shape, data_offsets][bytes]
-"""
+"""The weights file beside a plan: a safetensors file, its tensors found by name and mapped, not copied."""
 
 import hashlib
-import json
 import mmap
 import os
+import stat
 from collections.abc import Iterator
-from dataclasses import dataclass
 from pathlib import Path
 
 from cadence_runtime.errors import IncompatibleError
 from cadence_runtime.format.plan import Plan, Weight
-from cadence_runtime.format.tape import ITEM_BYTES
-
-HEADER_LIMIT_BYTES = 100 << 20
-DTYPES = {
-    "BOOL": "bool", "U8": "uint8", "I8": "int8", "U16": "uint16", "I16": "int16", "U32": "uint32", "I32": "int32",
-    "U64": "uint64", "I64": "int64", "F8_E4M3": "float8_e4m3fn", "F8_E5M2": "float8_e5m2", "BF16": "bfloat16",
-    "F16": "float16", "F32": "float32", "F64": "float64", "C64": "complex64",
-}  # fmt: skip
-
-
-@dataclass(frozen=True, slots=True)
-class Entry:
-    """A tensor of the file: `lower` and `upper` are its half-open range of bytes in the file."""
-
-    dtype: str
-    sizes: tuple[int, ...]
-    lower: int
-    upper: int
+from cadence_runtime.format.weights import Entry, HeaderError, read_entries
 
 
 class WeightsFile:
@@ -39,14 +18,13 @@ class WeightsFile:
     def __init__(self, path: str | os.PathLike[str]) -> None:
         self.path = os.fspath(path)
         try:
-            with open(path, "rb") as file:
-                self._map = mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ)
+            self._map = _mapped(self.path)
         except (OSError, ValueError) as error:
             reason = error.strerror.lower() if isinstance(error, OSError) and error.strerror else "an empty file"
             raise _unreadable(self.path, reason) from None
         self._data = memoryview(self._map)
         try:
-            self.entries = dict(self._read_header())
+            self.entries = self._read_header()
         except BaseException:
             self.close()
             raise
@@ -64,31 +42,22 @@ class WeightsFile:
         except BufferError:
             return
 
-    def _read_header(self) -> Iterator[tuple[str, Entry]]:
-        size = len(self._data)
-        length = int.from_bytes(self._data[:8], "little") if size >= 8 else size
-        if length > min(size - 8, HEADER_LIMIT_BYTES):
-            raise _unreadable(self.path, f"a header of {length} bytes in a file of {size}")
+    def _read_header(self) -> dict[str, Entry]:
         try:
-            header = json.loads(bytes(self._data[8 : 8 + length]))
-            items = [(name, row) for name, row in header.items() if name != "__metadata__"]
-            for name, row in items:
-                lower, upper = (8 + length + offset for offset in row["data_offsets"])
-                yield name, _entry(name, row["dtype"], tuple(row["shape"]), lower, upper, size)
-        except (ValueError, TypeError, KeyError, AttributeError, RecursionError):
-            raise _unreadable(self.path, "a header that is no safetensors header") from None
+            return read_entries(len(self._data), lambda offset, size: bytes(self._data[offset : offset + size]))
+        except HeaderError as error:
+            raise _unreadable(self.path, str(error)) from None
 
 
-def _entry(name: str, dtype: str, sizes: tuple[int, ...], lower: int, upper: int, file_bytes: int) -> Entry:
-    kind = DTYPES.get(dtype, "")
-    expected = ITEM_BYTES.get(kind, 0)
-    for size in sizes:
-        if size < 0:
-            raise ValueError(name)
-        expected *= size
-    if not kind or upper - lower != expected or not 0 <= lower <= upper <= file_bytes:
-        raise ValueError(name)
-    return Entry(kind, sizes, lower, upper)
+def _mapped(path: str) -> mmap.mmap:
+    # Without O_NONBLOCK, opening a FIFO would wait for a writer.
+    descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK)
+    try:
+        if not stat.S_ISREG(os.fstat(descriptor).st_mode):
+            raise _unreadable(path, "not a regular file")
+        return mmap.mmap(descriptor, 0, access=mmap.ACCESS_READ)
+    finally:
+        os.close(descriptor)
 
 
 def find_weights(plan: Plan, plan_path: str, given: str | None) -> str | None:
