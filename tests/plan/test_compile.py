@@ -1,6 +1,10 @@
 """From a spec to a plan: passes that are switched off, weights from a release, numerics, progress."""
 
 import hashlib
+import os
+import subprocess
+import sys
+from pathlib import Path
 
 import pytest
 import torch
@@ -173,3 +177,28 @@ def test_flushed_denormals_reach_the_replay(tmp_path):
     code = LINEAR.replace('y = self.f(x) * self.scale + state["h"]', 'y = (x * 1e-38 * 1e-4) + state["h"]')
     spec = write_spec(tmp_path, body, code)
     assert compile_spec(spec, walk_events=8).plan.fidelity.walk_events == 8
+
+
+BUILD = """
+import sys
+from cadence_runtime.format.writer import write_plan
+from cadencec.plan.compile import compile_spec
+from cadencec.spec.load import load_spec
+
+write_plan(sys.argv[2], compile_spec(load_spec(sys.argv[1])).plan)
+"""
+
+
+def test_two_builds_are_byte_identical_whatever_the_folder_and_hash_seed(tmp_path):
+    cases = Path(__file__).resolve().parent.parent / "cases"
+    plans = []
+    for seed, folder in (("1", tmp_path / "one"), ("2", tmp_path / "another" / "two")):
+        folder.mkdir(parents=True)
+        for name in ("24_mixed_dtypes_alignment", "15_rng_noise_excitation"):
+            for ending in (".py", ".yaml"):
+                (folder / (name + ending)).write_bytes((cases / (name + ending)).read_bytes())
+        for name in ("24_mixed_dtypes_alignment", "15_rng_noise_excitation"):
+            command = [sys.executable, "-c", BUILD, f"{name}.yaml", f"{name}.plan"]
+            subprocess.run(command, cwd=folder, env={**os.environ, "PYTHONHASHSEED": seed}, check=True)
+            plans.append((folder / f"{name}.plan").read_bytes())
+    assert plans[:2] == plans[2:]
