@@ -17,7 +17,7 @@ from dataclasses import dataclass, field
 
 from cadence_runtime.errors import TraceError
 from cadence_runtime.format.plan import INIT, RESET, Capture, Form, Key, Node, TensorForm, Transition
-from cadence_runtime.host.program import Configuration, Program, StageRun, Step
+from cadence_runtime.host.program import Configuration, Program, Stage, StageRun, Step
 from cadence_runtime.host.step import start
 from cadencec.trace.jobs import Job
 from cadencec.trace.leaves import Leaves
@@ -134,7 +134,11 @@ class _Search:
         captures = []
         for step in steps:
             tracks.begin_event()
-            captures += [self._run(run, tracks) for run in step.runs]
+            for run in step.runs:
+                try:
+                    captures.append(self._run(run, tracks))
+                except TraceError as error:
+                    raise _at_run(error, step, self.runner.stage(run.stage), run) from error.__cause__
             if self._resets(step):
                 captures.append(self._reset(tracks))
             self.leaves.check(step.after, tracks.forms, step.event, tracks.seen)
@@ -256,6 +260,18 @@ class _Search:
 
     def result(self) -> Exploration:
         return Exploration(tuple(self.forms), tuple(self.captures), tuple(self.nodes), tuple(self.transitions), 0)
+
+
+def _at_run(error: TraceError, step: Step, stage: Stage, run: StageRun) -> TraceError:
+    """Return a failure of the model's own code with what it ran on; other errors as they are."""
+    if error.code != "CAD3007":
+        return error
+    inputs = zip(stage.inputs, run.inputs, strict=True)
+    found = [f"`{item.name}` {list(given)}" for item, given in inputs if isinstance(given, tuple)]
+    found += [f"`{name}` {length} long" for name, length in zip(stage.reads, run.lengths, strict=True)]
+    found += [f"{name} = {value}" for name, value in zip(stage.args, run.args, strict=True)]
+    got = f"{error.got}; in event `{step.event}` with " + (", ".join(found) or "no input")
+    return TraceError(error.code, error.what, expected=error.expected, got=got, at=error.at, hint=error.hint)
 
 
 def _ambiguous(event: str) -> TraceError:

@@ -4,7 +4,7 @@ import pytest
 
 from cadence_runtime.format.plan import INIT, RESET, TensorForm
 from cadence_runtime.format.tape import Literal
-from tests.plan.models import STEP, compiled, place, refused, write_spec
+from tests.plan.models import STEP, compiled, line, place, refused, write_spec
 
 SUM = """
 class Model(nn.Module):
@@ -210,6 +210,27 @@ def test_the_same_leaves_in_another_nest(tmp_path):
         "  expected: one nest of dicts, lists and tuples for the same leaves\n"
         "  got:      None where a container was, or the other way round\n"
         "  hint:     keep the containers and set their leaves to None"
+    )
+
+
+def test_a_stage_that_fails_at_one_length_is_told_with_that(tmp_path):
+    body = """
+    clocks: {f: 50 Hz}
+    regions: {h: {shape: [t, 4], clock: f, start: 0, retain: {window: 9}}}
+    stages: {step: {inputs: {x: {dtype: float32}}, outputs: [y]}}
+    events: {frame: {choose: {k: 2..3}, inputs: {x: [k, 4]}, advance: {f: k}, run: [step]}}
+    """
+    code = SUM.replace("torch.zeros(2, 4)", "torch.zeros(0, 4)").replace(
+        '{"h": state["h"] + x}, state["h"] * 2',
+        '{"h": torch.cat([state["h"], x])[-9:].clone()}, x if len(state["h"]) < 5 else x @ x',
+    )
+    assert refused(tmp_path, body, code) == (
+        "CAD3007: stage `step` raised while it was traced\n"
+        "  expected: the stage to run at every shape that the timeline reaches\n"
+        "  got:      RuntimeError: mat1 and mat2 shapes cannot be multiplied (2x4 and 2x4); "
+        "in event `frame` with `x` [2, 4], `h` 5 long\n"
+        f"  at:       {line('torch.cat', code)}\n"
+        "  hint:     run the stage by hand at this shape, or correct the timeline"
     )
 
 
