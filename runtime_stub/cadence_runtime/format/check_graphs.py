@@ -22,13 +22,14 @@ NODE_KINDS = {MemsetNode: (0,), MemcpyNode: (0, 8)}
 
 
 def graph_errors(plan: Plan) -> Iterator[PlanError]:
-    """Yield CAD5701 to CAD5706; nothing for a plan without a CUDA part."""
+    """Yield CAD5701 to CAD5707; nothing for a plan without a CUDA part."""
     part = plan.cuda
     if part is None:
         return
     size = max((section.offset + section.size_bytes for section in plan.sections), default=0)
     if len(part.graphs) != len(plan.captures):
         yield _error("CAD5701", "captures and graphs differ", f"{len(plan.captures)} graphs", str(len(part.graphs)))
+    yield from _bad_names(part)
     yield from _bad_part(plan, part, size)
     for number, graph in enumerate(part.graphs):
         yield from _bad_graph(part, graph, size, f"graph {number}")
@@ -42,6 +43,21 @@ def _bad_range(what: str, offset: int, size_bytes: int, upper: int, at: str) -> 
     if offset < 0 or offset + size_bytes > upper:
         got = f"bytes {offset} to {offset + size_bytes}"
         yield _error("CAD5702", f"{what} lies outside of the arena", f"within {upper} bytes", got, at)
+
+
+def _bad_names(part: CudaPart) -> Iterator[PlanError]:
+    """Names go into messages and onto screens as they are."""
+    names = [
+        *(image.library for image in part.images),
+        *(variable.name for variable in part.globals),
+        *(kernel.name for kernel in part.kernels),
+        *(snapshot.name for snapshot in part.snapshots),
+        *(op for graph in part.graphs for op in graph.ops),
+    ]
+    for name in names:
+        if not name.isprintable():
+            yield _error("CAD5707", "a name of the CUDA part is not printable", "printable text", shown(name))
+            return
 
 
 def _bad_part(plan: Plan, part: CudaPart, size: int) -> Iterator[PlanError]:

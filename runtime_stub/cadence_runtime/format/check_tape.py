@@ -46,6 +46,7 @@ class TapeChecker:
                 yield from _bad_op(op, at)
                 self._ends[id(op)] = view_ends((*op.args, *(value for _, value in op.kwargs), *op.outs))
             yield from _bad_storages(op, self._ends[id(op)], tape, at)
+        yield from _bad_names(tape, where)
         yield from _bad_bindings(tape, where)
         if tape.draws != any(op.draws for op in tape.ops) and tape.ops:
             yield _error("CAD5212", "a tape says wrongly whether it draws", "what its ops say", str(tape.draws), where)
@@ -146,6 +147,16 @@ def _outside(ends: dict[int, int], tape: Tape, at: str) -> Iterator[PlanError]:
         if end > size:
             expected, got = f"at most the {size} bytes of storage {index}", f"{end} bytes"
             yield _error("CAD5209", "a view reaches behind its storage", expected, got, at)
+
+
+def _bad_names(tape: Tape, where: str) -> Iterator[PlanError]:
+    """Names and source lines go into messages and onto screens as they are."""
+    rows = (*tape.inputs, *tape.state_in, *tape.outputs, *tape.state_out)
+    names = [tape.stage, *(row.name for row in rows), *(s.name for s in tape.storages), *(op.source for op in tape.ops)]
+    for name in names:
+        if not name.isprintable():
+            yield _error("CAD5215", "a name of a tape is not printable", "printable text", shown(name), where)
+            return
 
 
 def _bad_bindings(tape: Tape, where: str) -> Iterator[PlanError]:

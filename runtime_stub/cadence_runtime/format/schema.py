@@ -207,9 +207,11 @@ def decode_keys(codecs: Mapping[str, Codec[Any]], value: Json) -> dict[str, Any]
         raise _wrong_type("an object", value)
     if value.keys() != codecs.keys():
         unknown, missing = sorted(value.keys() - codecs.keys()), sorted(codecs.keys() - value.keys())
-        what, key = ("unknown", unknown[0]) if unknown else ("missing", missing[0])
+        what, key = ("an unknown", unknown[0]) if unknown else ("a missing", missing[0])
         expected = ", ".join(f"`{name}`" for name in sorted(codecs))
-        raise Mismatch("CAD5106", f"{what} key {shown(key)} in the manifest", expected, shown(", ".join(sorted(value))))
+        raise Mismatch(
+            "CAD5106", f"{what} key in the manifest", expected, shown(key) if unknown else f"no {shown(key)}"
+        )
     made = {}
     name = ""
     try:

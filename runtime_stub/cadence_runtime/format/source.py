@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Protocol
 
-from cadence_runtime.errors import CadenceError, PlanError, UsageError
+from cadence_runtime.errors import CadenceError, ErrorList, PlanError, UsageError
 
 
 class Source(Protocol):
@@ -99,10 +99,14 @@ def not_regular(path: str, mode: int) -> UsageError:
 def unreadable(path: str, error: Exception) -> UsageError:
     """Return what to say when the operating system refuses."""
     reason = (error.strerror if isinstance(error, OSError) else str(error)) or type(error).__name__
-    return UsageError("CAD9203", "the plan cannot be read", expected="a readable file", got=reason.lower(), at=path)
+    return UsageError(
+        "CAD9203", "the plan cannot be read", expected="a readable file", got=reason.lower(), at=path.replace("\0", "?")
+    )
 
 
 def located(error: CadenceError, path: str) -> CadenceError:
-    """Return the error with the file in front of where it happened."""
+    """Return the error, or each error of a list, with the file in front of where it happened."""
+    if isinstance(error, ErrorList):
+        return ErrorList(located(each, path) for each in error.errors)
     at = path if error.at is None else f"{path}, {error.at}"
     return type(error)(error.code, error.what, expected=error.expected, got=error.got, at=at, hint=error.hint)

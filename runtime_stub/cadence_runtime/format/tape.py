@@ -59,10 +59,11 @@ class View:
     neg: bool = False
 
     def span(self) -> tuple[int, int]:
-        """Return the half-open range of bytes within the storage that the view can touch; empty for no elements."""
+        """Return the half-open range of bytes within the storage that the view can touch. A view without elements
+        touches none, wherever it says it is: torch lets it stand behind the end."""
         item_bytes = ITEM_BYTES[self.dtype]
         if 0 in self.sizes:
-            return (self.offset * item_bytes, self.offset * item_bytes)
+            return (0, 0)
         last = sum((size - 1) * stride for size, stride in zip(self.sizes, self.strides, strict=True))
         return (self.offset * item_bytes, (self.offset + last + 1) * item_bytes)
 

@@ -26,7 +26,7 @@ MAX_ERRORS = 20
 
 
 def tape_errors(plan: Plan) -> Iterator[PlanError]:
-    """Yield CAD5206 to CAD5214."""
+    """Yield CAD5206 to CAD5215."""
     checker = TapeChecker()
     for number, tape in enumerate(plan.tapes):
         yield from checker.errors(number, tape)

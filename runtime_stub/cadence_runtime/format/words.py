@@ -67,7 +67,8 @@ class Words:
     def finish(self) -> None:
         """Make sure that nothing is left."""
         if self.position != len(self.words):
-            raise self._wrong_length("the end", f"{len(self.words) - self.position} more words")
+            left = len(self.words) - self.position
+            raise self._wrong_length("the end", f"{left} more word{'s' if left > 1 else ''}")
 
     def out_of_range(self, what: str, lower: int, upper: int, got: int) -> PlanError:
         """Return what to say of a word that is not in a half-open range."""
