@@ -24,6 +24,7 @@ from cadencec.plan.release import apply_release, digests, read_release
 from cadencec.spec.spec import Spec
 from cadencec.targets.backend import Backend, Finding
 from cadencec.targets.cpu.lower import NOT_LOWERED, Lowered, lower
+from cadencec.timeline import build
 from cadencec.trace.determinism import TRIES, check_deterministic
 from cadencec.trace.explore import DEFAULT_NODE_LIMIT, Exploration, Found, explore
 from cadencec.trace.fidelity import Outputs, check_same_weights, check_tape
@@ -83,6 +84,7 @@ def compile_spec(
     `switches` are the passes that run; `node_limit` bounds the search. Raises TraceError, TimelineError or TargetError.
     Random generators and numeric switches are put back.
     """
+    build(spec.program, where=spec.where)  # what cannot be proven is refused before any model is built
     backend = _backend(target)
     device = torch.device("cpu") if backend is None else backend.device
     devices = [] if backend is None else [device]

@@ -14,7 +14,9 @@ def same_bits(left: object, right: object) -> bool:
 
 def raw_bytes(tensor: Tensor) -> Tensor:
     """Return the elements in order as a one-dimensional uint8 tensor."""
-    return tensor.detach().resolve_conj().resolve_neg().contiguous().reshape(-1).view(torch.uint8)
+    flat = tensor.detach().resolve_conj().resolve_neg().contiguous()
+    # A tensor of one element is contiguous whatever its strides say, and `view` goes by what they say.
+    return flat.as_strided((flat.numel(),), (1,)).view(torch.uint8)
 
 
 def copy_into(target: Tensor, value: Tensor) -> None:
