@@ -12,6 +12,7 @@ from cadence_runtime.format.blobs import encode_blobs
 from cadence_runtime.format.cuda import CudaPart, Edge, Relocation
 from cadence_runtime.format.file import ALIGNMENT, ZSTD, read_table
 from cadence_runtime.format.plan import Plan, Section
+from cadence_runtime.format.references import blob_digests
 from cadence_runtime.format.tape import Binding, Literal
 from cadence_runtime.format.words import pack
 from tests.format.forge import forged, moved, redo_header, swapped, with_extents, word
@@ -124,7 +125,8 @@ def half_a_row():
 
 @breaks("CAD5015")
 def a_blob_twice():
-    table, pieces = encode_blobs((*PLAN.blobs, PLAN.blobs[0]), None)
+    twice = replace(PLAN, blobs=(*PLAN.blobs, PLAN.blobs[0]))
+    table, pieces = encode_blobs(twice.blobs, blob_digests(twice), None)
     read(forged(PLAN, blob_table=table, blobs=b"".join(pieces)))
 
 
@@ -419,7 +421,7 @@ def a_pointer_outside():
 
 @breaks("CAD5703")
 def an_image_that_is_none():
-    with_part(images=(replace(IMAGE, blob=0),))
+    with_part(images=(replace(IMAGE, blob=0, sha256=PLAN.weights[0].sha256),))
 
 
 @breaks("CAD5704")

@@ -8,6 +8,7 @@ from cadence_runtime.format.file import HEADER_BYTES, SECTIONS, TABLE_BYTES, Ext
 from cadence_runtime.format.graphs import encode_graphs
 from cadence_runtime.format.manifest import encode_manifest
 from cadence_runtime.format.plan import Plan
+from cadence_runtime.format.references import blob_digests
 from cadence_runtime.format.source import MemorySource
 from cadence_runtime.format.tables import encode_nodes, encode_transitions
 from cadence_runtime.format.tapes import encode_tapes
@@ -18,7 +19,7 @@ Change = Callable[[bytes], bytes]
 
 def sections(plan: Plan) -> dict[str, bytes]:
     """The sections of a plan that nobody validated, all raw."""
-    table, pieces = encode_blobs(plan.blobs, None)
+    table, pieces = encode_blobs(plan.blobs, blob_digests(plan), None)
     return {
         "manifest": encode_manifest(plan),
         "nodes": encode_nodes(plan),

@@ -73,13 +73,15 @@ def _decoded(stored: bytes, extent: Extent, what: str, decompress: Decompress | 
     )
 
 
-def encode_blobs(blobs: Sequence[bytes], compress: Compress | None) -> tuple[bytes, list[bytes]]:
+def encode_blobs(
+    blobs: Sequence[bytes], digests: Sequence[str], compress: Compress | None
+) -> tuple[bytes, list[bytes]]:
     """Return the table, and the pieces of section `blobs` with the padding between them."""
     rows, pieces, offset = [], [], 0
-    for blob in blobs:
+    for blob, digest in zip(blobs, digests, strict=True):
         stored, extent = store(blob, compress)
         pieces.append(bytes(aligned(offset) - offset))
-        rows.append(hashlib.sha256(blob).digest() + pack_extent(replace(extent, offset=aligned(offset))))
+        rows.append(bytes.fromhex(digest) + pack_extent(replace(extent, offset=aligned(offset))))
         pieces.append(stored)
         offset = aligned(offset) + len(stored)
     return b"".join(rows), pieces
@@ -96,12 +98,15 @@ class _Row:
     padding: int
 
 
-def read_blobs(table: bytes, section: Extent, source: Source, decompress: Decompress | None) -> tuple[bytes, ...]:
-    """Return the content of every blob. Raises PlanError CAD5007 to CAD5016."""
+def read_blobs(
+    table: bytes, section: Extent, source: Source, decompress: Decompress | None
+) -> tuple[tuple[bytes, ...], tuple[str, ...]]:
+    """Return the content of every blob, and its digest. Raises PlanError CAD5007 to CAD5016."""
     rows = _rows(table, section)
     workers = min(8, os.cpu_count() or 1, max(1, len(rows)))
     with ThreadPoolExecutor(workers) as pool:
-        return tuple(pool.map(lambda row: _content(row, source, decompress), rows))
+        blobs = tuple(pool.map(lambda row: _content(row, source, decompress), rows))
+    return blobs, tuple(row.sha256.hex() for row in rows)
 
 
 def _rows(table: bytes, section: Extent) -> list[_Row]:

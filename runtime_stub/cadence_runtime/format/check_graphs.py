@@ -6,10 +6,20 @@ What only the driver knows (that a kernel's parameters have these sizes, that a 
 from collections.abc import Iterable, Iterator
 
 from cadence_runtime.errors import PlanError
-from cadence_runtime.format.cuda import CudaPart, Graph, GraphNode, KernelNode, MemcpyNode, MemsetNode
+from cadence_runtime.format.cuda import (
+    CudaPart,
+    DeviceGlobal,
+    Graph,
+    GraphNode,
+    Kernel,
+    KernelNode,
+    MemcpyNode,
+    MemsetNode,
+)
 from cadence_runtime.format.plan import Plan
 from cadence_runtime.format.strict_json import shown
 
+ELF = b"\x7fELF"
 WORD_BYTES = 8
 PHILOX_BYTES = 16
 ATTRIBUTE_BYTES = 64
@@ -29,7 +39,6 @@ def graph_errors(plan: Plan) -> Iterator[PlanError]:
     size = max((section.offset + section.size_bytes for section in plan.sections), default=0)
     if len(part.graphs) != len(plan.captures):
         yield _error("CAD5701", "captures and graphs differ", f"{len(plan.captures)} graphs", str(len(part.graphs)))
-    yield from _bad_names(part)
     yield from _bad_part(plan, part, size)
     for number, graph in enumerate(part.graphs):
         yield from _bad_graph(part, graph, size, f"graph {number}")
@@ -61,29 +70,16 @@ def _bad_names(part: CudaPart) -> Iterator[PlanError]:
 
 
 def _bad_part(plan: Plan, part: CudaPart, size: int) -> Iterator[PlanError]:
+    yield from _bad_names(part)
     for number, image in enumerate(part.images):
-        if not 0 <= image.blob < len(plan.blobs):
-            yield _error("CAD5703", "an image has no blob", f"0 to {len(plan.blobs) - 1}", str(image.blob))
-        elif not plan.blobs[image.blob].startswith(b"\x7fELF"):
-            got = plan.blobs[image.blob][:4].hex(" ") or "nothing"
-            yield _error("CAD5703", "an image is no cubin", "7f 45 4c 46", got, f"image {number}")
+        start = plan.blobs[image.blob][:4]
+        if start != ELF:
+            got = start.hex(" ") or "nothing"
+            yield _error("CAD5703", "an image is no cubin", ELF.hex(" "), got, f"image {number}")
     for variable in part.globals:
-        at = f"device variable {shown(variable.name)}"
-        if not 0 <= variable.image < len(part.images):
-            yield _error("CAD5703", "an image is not there", f"0 to {len(part.images) - 1}", str(variable.image), at)
-        for place, offset in variable.pointers:
-            if not 0 <= place <= len(variable.data) - WORD_BYTES:
-                expected = f"8 bytes within {len(variable.data)}"
-                yield _error("CAD5704", "a pointer lies outside of its variable", expected, f"from byte {place}", at)
-            yield from _bad_range("a pointer's target", offset, 0, size, at)
+        yield from _bad_variable(part, variable, size)
     for kernel in part.kernels:
-        at = f"kernel {shown(kernel.name)}"
-        if not 0 <= kernel.image < len(part.images):
-            yield _error("CAD5703", "an image is not there", f"0 to {len(part.images) - 1}", str(kernel.image), at)
-        ends = [offset + length for offset, length in zip(kernel.param_offsets, kernel.param_sizes, strict=True)]
-        if any(end > offset for end, offset in zip(ends, kernel.param_offsets[1:], strict=False)):
-            expected, got = "ascending, side by side", shown(kernel.param_offsets)
-            yield _error("CAD5703", "the parameters of a kernel overlap", expected, got, at)
+        yield from _bad_kernel(part, kernel)
     for snapshot in part.snapshots:
         at = f"snapshot {shown(snapshot.name)}"
         yield from _bad_range("a snapshot", snapshot.offset, snapshot.size_bytes, size, at)
@@ -92,6 +88,27 @@ def _bad_part(plan: Plan, part: CudaPart, size: int) -> Iterator[PlanError]:
         if not 0 <= snapshot.blob < len(plan.blobs) or len(plan.blobs[snapshot.blob]) != snapshot.size_bytes:
             expected = f"a blob of {snapshot.size_bytes} bytes"
             yield _error("CAD5703", "a snapshot has no blob of its size", expected, f"blob {snapshot.blob}", at)
+
+
+def _bad_variable(part: CudaPart, variable: DeviceGlobal, size: int) -> Iterator[PlanError]:
+    at = f"device variable {shown(variable.name)}"
+    if not 0 <= variable.image < len(part.images):
+        yield _error("CAD5703", "an image is not there", f"0 to {len(part.images) - 1}", str(variable.image), at)
+    for place, offset in variable.pointers:
+        if not 0 <= place <= len(variable.data) - WORD_BYTES:
+            expected = f"8 bytes within {len(variable.data)}"
+            yield _error("CAD5704", "a pointer lies outside of its variable", expected, f"from byte {place}", at)
+        yield from _bad_range("a pointer's target", offset, 0, size, at)
+
+
+def _bad_kernel(part: CudaPart, kernel: Kernel) -> Iterator[PlanError]:
+    at = f"kernel {shown(kernel.name)}"
+    if not 0 <= kernel.image < len(part.images):
+        yield _error("CAD5703", "an image is not there", f"0 to {len(part.images) - 1}", str(kernel.image), at)
+    ends = [offset + length for offset, length in zip(kernel.param_offsets, kernel.param_sizes, strict=True)]
+    if any(end > offset for end, offset in zip(ends, kernel.param_offsets[1:], strict=False)):
+        expected, got = "ascending, side by side", shown(kernel.param_offsets)
+        yield _error("CAD5703", "the parameters of a kernel overlap", expected, got, at)
 
 
 def _bad_graph(part: CudaPart, graph: Graph, size: int, where: str) -> Iterator[PlanError]:
@@ -157,7 +174,11 @@ def _bad_relocations(graph: Graph, size: int, where: str) -> Iterator[PlanError]
             expected = f"8 bytes within {len(node.params)}"
             yield _error("CAD5704", "a relocation is no word of its node", expected, f"from byte {entry.word}", at)
         yield from _bad_range("a pointer", entry.offset, 0, size, at)
-        words.setdefault(entry.node, {})[entry.word] = entry.offset
+        own = words.setdefault(entry.node, {})
+        if own and entry.word < max(own) + WORD_BYTES:
+            expected, got = f"{WORD_BYTES} bytes of its own", f"bytes {max(own)} and {entry.word}"
+            yield _error("CAD5704", "two relocations share bytes", expected, got, at)
+        own[entry.word] = entry.offset
     for number, node in enumerate(graph.nodes):
         if not isinstance(node, KernelNode):
             yield from _bad_move(node, words.get(number, {}), size, f"{where}, node {number}")
@@ -169,6 +190,9 @@ def _bad_move(node: GraphNode, words: dict[int, int], size: int, at: str) -> Ite
         what = "a fill or copy has other addresses than it needs"
         yield _error("CAD5704", what, f"words {wanted}", f"words {tuple(sorted(words))}", at)
     elif isinstance(node, MemsetNode):
+        if node.element_bytes not in (1, 2, 4) or node.value >> 8 * node.element_bytes:
+            expected, got = "1, 2 or 4 bytes", f"the value {node.value} in {node.element_bytes} bytes"
+            yield _error("CAD5706", "a fill has elements that no device takes", expected, got, at)
         yield from _bad_range("a fill", words[0], _fill_bytes(node), size, at)
     elif isinstance(node, MemcpyNode):
         rows = (node.destination_pitch, node.destination_height), (node.source_pitch, node.source_height)

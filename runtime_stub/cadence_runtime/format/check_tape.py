@@ -24,8 +24,8 @@ LITERALS: dict[str, re.Pattern[str]] = {
     "str": re.compile(".*", re.DOTALL),
     "dtype": re.compile("|".join(map(re.escape, ITEM_BYTES))),
     "device": re.compile("target|cpu"),
-    "layout": re.compile("[a-z_]+"),
-    "memory_format": re.compile("[a-z_]+"),
+    "layout": re.compile("strided|sparse_coo|sparse_csr|sparse_csc|sparse_bsr|sparse_bsc"),
+    "memory_format": re.compile("contiguous_format|preserve_format|channels_last|channels_last_3d"),
     "generator": re.compile(""),
 }
 """What the text of each kind of literal looks like."""
@@ -43,7 +43,10 @@ class TapeChecker:
         for position, op in enumerate(tape.ops):
             at = f"{where}, op {position}"
             if id(op) not in self._ends:
-                yield from _bad_op(op, at)
+                wrong = list(_bad_op(op, at))
+                yield from wrong
+                if wrong:
+                    continue
                 self._ends[id(op)] = view_ends((*op.args, *(value for _, value in op.kwargs), *op.outs))
             yield from _bad_storages(op, self._ends[id(op)], tape, at)
         yield from _bad_names(tape, where)
@@ -110,7 +113,7 @@ def _literals(operands: Iterable[Operand]) -> Iterator[Literal]:
 
 def _bad_literal(literal: Literal, at: str) -> PlanError:
     pattern = LITERALS[literal.kind].pattern
-    expected = f"text like `{pattern}`" if pattern and len(pattern) < 60 else "no text" if not pattern else "a dtype"
+    expected = "no text" if not pattern else f"text like `{pattern}`" if len(pattern) < 90 else "a dtype of tapes"
     return _error("CAD5207", f"a literal of kind {literal.kind} has the wrong text", expected, shown(literal.text), at)
 
 
@@ -185,7 +188,10 @@ def _bad_rows(
             if not LITERALS[row.value.kind].fullmatch(row.value.text):
                 yield _bad_literal(row.value, at)
             continue
-        yield from _bad_view(row.value, at)
+        wrong = list(_bad_view(row.value, at))
+        yield from wrong
+        if wrong:
+            continue
         if not 0 <= row.value.storage < len(tape.storages):
             expected = f"0 to {len(tape.storages) - 1}"
             yield _error("CAD5211", "a binding names a storage that is not there", expected, str(row.value.storage), at)

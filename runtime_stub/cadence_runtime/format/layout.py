@@ -15,6 +15,7 @@ from dataclasses import dataclass
 from cadence_runtime.errors import PlanError
 from cadence_runtime.format.check_tape import storage_ends
 from cadence_runtime.format.plan import Capture, Form, Plan, Section, TensorForm
+from cadence_runtime.format.references import tensor_bytes
 from cadence_runtime.format.strict_json import shown
 from cadence_runtime.format.tape import ITEM_BYTES, Tape, View
 
@@ -99,14 +100,7 @@ def _bad_places(section: str, size: int, places: Iterable[Place]) -> Iterator[Pl
 
 def _weights(plan: Plan) -> Iterator[Place]:
     for weight in plan.weights:
-        yield Place(weight.offset, weight.offset + _weight_bytes(weight.dtype, weight.sizes), weight.name)
-
-
-def _weight_bytes(dtype: str, sizes: tuple[int, ...]) -> int:
-    size_bytes = ITEM_BYTES[dtype]
-    for size in sizes:
-        size_bytes *= size
-    return size_bytes
+        yield Place(weight.offset, weight.offset + tensor_bytes(weight.dtype, weight.sizes), weight.name)
 
 
 def _constants(plan: Plan) -> Iterator[Place]:
@@ -150,7 +144,7 @@ def _ends_of(plan: Plan, capture: Capture) -> Iterator[tuple[str, str, Form, int
 
 
 def _bad_rooms(plan: Plan) -> Iterator[PlanError]:
-    weights = {weight.name: _weight_bytes(weight.dtype, weight.sizes) for weight in plan.weights}
+    weights = {weight.name: tensor_bytes(weight.dtype, weight.sizes) for weight in plan.weights}
     constants = {constant.sha256: constant.size_bytes for constant in plan.constants}
     ends = [storage_ends(tape) for tape in plan.tapes]
     for number, capture in enumerate(plan.captures):

@@ -68,10 +68,10 @@ def _read(source: Source, decompress: Decompress | None) -> PlanFile:
     nodes = decode_nodes(section("nodes"), manifest)
     transitions = decode_transitions(section("transitions"), manifest, len(nodes))
     tapes = decode_tapes(section("tapes"))
-    blobs = read_blobs(section("blob-table"), extents["blobs"], source, decompress)
+    blobs, digests = read_blobs(section("blob-table"), extents["blobs"], source, decompress)
     graphs = decode_graphs(section("graphs"), len(blobs))
     plan = manifest.plan(tapes, nodes, transitions, blobs, graphs)
-    validate(plan)
+    validate(plan, digests)
     return PlanFile(plan, source.size_bytes, tuple(extents.items()))
 
 

@@ -1,19 +1,25 @@
 """What the parts of a plan say of one another: indices are in range, names are known, interfaces agree."""
 
 import hashlib
+import math
 from collections.abc import Iterable, Iterator, Sequence
 
 from cadence_runtime.errors import PlanError
 from cadence_runtime.format.plan import Capture, Form, Plan, TensorForm
 from cadence_runtime.format.strict_json import shown
-from cadence_runtime.format.tape import Binding, Literal, Tape, View
+from cadence_runtime.format.tape import ITEM_BYTES, Binding, Literal, Tape, View
 
 
-def reference_errors(plan: Plan) -> Iterator[PlanError]:
-    """Yield CAD5501 to CAD5507."""
+def blob_digests(plan: Plan) -> tuple[str, ...]:
+    """Return the sha256 of each blob."""
+    return tuple(hashlib.sha256(blob).hexdigest() for blob in plan.blobs)
+
+
+def reference_errors(plan: Plan, digests: Sequence[str]) -> Iterator[PlanError]:
+    """Yield CAD5501 to CAD5507; `digests` are those of the blobs."""
     yield from _bad_names(plan)
     yield from _bad_leaf_forms(plan)
-    yield from _bad_bytes(plan)
+    yield from _bad_bytes(plan, digests)
     for number, capture in enumerate(plan.captures):
         yield from _bad_capture(plan, number, capture)
     if (plan.target == "cuda") != (plan.cuda is not None):
@@ -58,32 +64,38 @@ def _bad_form(form: Form, at: str) -> Iterator[PlanError]:
 # Bytes: every blob that is named is there, has the digest it is named by, and the size.
 
 
-def _bad_bytes(plan: Plan) -> Iterator[PlanError]:
+def _bad_bytes(plan: Plan, digests: Sequence[str]) -> Iterator[PlanError]:
     for weight in plan.weights:
         if weight.blob is not None:
-            yield from _bad_blob(plan, weight.blob, None, f"weight {shown(weight.name)}")
+            size, at = tensor_bytes(weight.dtype, weight.sizes), f"weight {shown(weight.name)}"
+            yield from _bad_blob(plan, digests, weight.blob, size, weight.sha256, at)
     if plan.weights_file is None and any(weight.blob is None for weight in plan.weights):
         yield _error("CAD5503", "weights are neither in the plan nor in a file", "a weights file", "none")
     if plan.weights_file is not None and plan.weights_file.strip("./\\") == "":
         yield _error("CAD5503", "the name of the weights file is none", "a file name", shown(plan.weights_file))
     for constant in plan.constants:
-        yield from _bad_blob(plan, constant.blob, constant.size_bytes, f"constant {constant.sha256[:16]}")
-        if 0 <= constant.blob < len(plan.blobs):
-            yield from _bad_digest(plan.blobs[constant.blob], constant.sha256, f"constant {constant.sha256[:16]}")
+        at = f"constant {constant.sha256[:16]}"
+        yield from _bad_blob(plan, digests, constant.blob, constant.size_bytes, constant.sha256, at)
+    for number, image in enumerate(plan.cuda.images if plan.cuda is not None else ()):
+        yield from _bad_blob(plan, digests, image.blob, None, image.sha256, f"image {number}")
 
 
-def _bad_blob(plan: Plan, blob: int, size_bytes: int | None, at: str) -> Iterator[PlanError]:
+def tensor_bytes(dtype: str, sizes: Sequence[int]) -> int:
+    """Return the size of a contiguous tensor."""
+    return math.prod(sizes) * ITEM_BYTES[dtype]
+
+
+def _bad_blob(
+    plan: Plan, digests: Sequence[str], blob: int, size_bytes: int | None, sha256: str, at: str
+) -> Iterator[PlanError]:
     if not 0 <= blob < len(plan.blobs):
         yield _error("CAD5503", "a blob is not there", f"0 to {len(plan.blobs) - 1}", str(blob), at)
     elif size_bytes is not None and len(plan.blobs[blob]) != size_bytes:
         got = f"{len(plan.blobs[blob])} bytes in blob {blob}"
         yield _error("CAD5503", "a blob has another size", f"{size_bytes} bytes", got, at)
-
-
-def _bad_digest(data: bytes, sha256: str, at: str) -> Iterator[PlanError]:
-    got = hashlib.sha256(data).hexdigest()
-    if got != sha256:
-        yield _error("CAD5503", "a blob has another content", f"sha256 {sha256[:16]}...", f"sha256 {got[:16]}...", at)
+    elif digests[blob] != sha256:
+        expected, got = f"sha256 {sha256[:16]}...", f"sha256 {digests[blob][:16]}..."
+        yield _error("CAD5503", "a blob has another content", expected, got, at)
 
 
 # Captures: a key, a tape and what it leaves behind fit one another.

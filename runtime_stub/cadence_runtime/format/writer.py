@@ -9,6 +9,7 @@ from cadence_runtime.format.file import HEADER_BYTES, RAW, TABLE_BYTES, Extent, 
 from cadence_runtime.format.graphs import encode_graphs
 from cadence_runtime.format.manifest import encode_manifest
 from cadence_runtime.format.plan import Plan
+from cadence_runtime.format.references import blob_digests
 from cadence_runtime.format.replace import replace_file
 from cadence_runtime.format.tables import encode_nodes, encode_transitions
 from cadence_runtime.format.tapes import encode_tapes
@@ -33,8 +34,9 @@ def write_plan(path: str | os.PathLike[str], plan: Plan, *, compress: Compress |
 
 
 def _pieces(plan: Plan, compress: Compress | None) -> Sequence[bytes]:
-    validate(plan)
-    table, blobs = encode_blobs(plan.blobs, compress)
+    digests = blob_digests(plan)
+    validate(plan, digests)
+    table, blobs = encode_blobs(plan.blobs, digests, compress)
     # The manifest and the blob table stay readable without a decoder.
     stored = [
         store(encode_manifest(plan), None),
