@@ -11,6 +11,8 @@ from cadence_runtime.format.plan import Plan, TensorForm
 from cadence_runtime.format.reader import read_plan
 from cadence_runtime.format.tape import Binding, Literal, Op, Storage, Tape, View
 from cadence_runtime.format.validate import validate
+from cadence_runtime.host.expression import parse
+from cadence_runtime.host.program import Choice, Event
 from tests.format.forge import forged, join, sections, swapped, word
 from tests.format.plans import cuda_example, example
 
@@ -127,6 +129,8 @@ ROW = PLAN.captures[1].outputs[0]
 assert isinstance(ROW, TensorForm)
 INIT_TAPE: Tape = PLAN.tapes[0]
 
+NEVER = Event("never", when=parse("0"), choices=(Choice("n", 0, 1_000_000),))
+
 REFERENCES = {
     "two leaves of one path": (replace(PLAN, leaves=PLAN.leaves * 2), "CAD5501"),
     "a constant twice": (replace(PLAN, constants=PLAN.constants * 2), "CAD5501"),
@@ -169,6 +173,10 @@ REFERENCES = {
     "no tapes at all": (replace(PLAN, tapes=()), "CAD5504"),
     "no start": (replace(PLAN, init=9), "CAD5301"),
     "no nodes": (replace(PLAN, nodes=(), transitions=()), "CAD5301"),
+    "events that nobody could go through": (
+        replace(PLAN, program=replace(PLAN.program, events=(*PLAN.program.events, NEVER))),
+        "CAD5309",
+    ),
     "a push without a row": (replace(PLAN, transitions=PLAN.transitions[1:]), "CAD5303"),
 }
 

@@ -34,14 +34,17 @@ MIN_COMPRESSED_BYTES = 512
 ROW_BYTES = 96
 
 
-def store(data: bytes, compress: Compress | None) -> tuple[bytes, Extent]:
-    """Return bytes as they will stand in the file, and their extent at offset 0."""
+def store(data: bytes, compress: Compress | None, sha256: bytes | None = None) -> tuple[bytes, Extent]:
+    """Return bytes as they will stand in the file, and their extent at offset 0; `sha256` is that of the bytes, where
+    it is known."""
     stored, codec = data, RAW
     if compress is not None and len(data) >= MIN_COMPRESSED_BYTES:
         packed = compress(data)
         if len(packed) < len(data) - len(data) // 8 and len(data) <= MAX_RATIO * len(packed):
             stored, codec = packed, ZSTD
-    return stored, Extent(0, len(stored), len(data), codec, hashlib.sha256(stored).digest())
+    if codec == ZSTD or sha256 is None:
+        sha256 = hashlib.sha256(stored).digest()
+    return stored, Extent(0, len(stored), len(data), codec, sha256)
 
 
 def fetch(source: Source, extent: Extent, what: str, decompress: Decompress | None) -> bytes:
@@ -79,9 +82,10 @@ def encode_blobs(
     """Return the table, and the pieces of section `blobs` with the padding between them."""
     rows, pieces, offset = [], [], 0
     for blob, digest in zip(blobs, digests, strict=True):
-        stored, extent = store(blob, compress)
+        content = bytes.fromhex(digest)
+        stored, extent = store(blob, compress, content)
         pieces.append(bytes(aligned(offset) - offset))
-        rows.append(bytes.fromhex(digest) + pack_extent(replace(extent, offset=aligned(offset))))
+        rows.append(content + pack_extent(replace(extent, offset=aligned(offset))))
         pieces.append(stored)
         offset = aligned(offset) + len(stored)
     return b"".join(rows), pieces

@@ -13,6 +13,7 @@ alias is found.
 
 import itertools
 import json
+import math
 from collections.abc import Iterator, Mapping
 
 from cadence_runtime.errors import CadenceError, PlanError, raise_all
@@ -24,6 +25,8 @@ from cadence_runtime.host.resolve import check_references
 
 MAX_CHOICES = 1_000_000
 """Choices of one event that a plan may offer."""
+MAX_PUSHES = 2_000_000
+"""Choices of all events at all nodes: what the check goes through, one by one."""
 MAX_ERRORS = 20
 """Errors after which nobody reads on."""
 
@@ -43,6 +46,10 @@ def closure_errors(plan: Plan) -> Iterator[PlanError]:
     wrong = list(_bad_indices(plan))
     yield from wrong
     if wrong:
+        return
+    pushes = len(plan.nodes) * sum(_choice_count(event) for event in plan.program.events if not event.internal)
+    if pushes > MAX_PUSHES and all(_choice_count(event) <= MAX_CHOICES for event in plan.program.events):
+        yield _error("CAD5309", f"the timeline offers {pushes} pushes", f"at most {MAX_PUSHES}")
         return
     yield from _bad_start(plan)
     for index, node in enumerate(plan.nodes):
@@ -132,9 +139,7 @@ def _bad_rows(plan: Plan, index: int, rows: dict[tuple[int, int, tuple[int, ...]
     for number, event in enumerate(plan.program.events):
         if event.internal:
             continue
-        count = 1
-        for choice in event.choices:
-            count *= max(0, choice.upper - choice.lower)
+        count = _choice_count(event)
         if count > MAX_CHOICES:
             yield _error("CAD5309", f"event `{event.name}` has {count} choices", f"at most {MAX_CHOICES}")
             return
@@ -153,6 +158,10 @@ def _bad_rows(plan: Plan, index: int, rows: dict[tuple[int, int, tuple[int, ...]
                 yield _error("CAD5303", f"node {index} has no row for event `{event.name}`{given}", _shown(end[0]))
             elif end is not None and row is not None:
                 yield from _bad_row(plan, row, *end)
+
+
+def _choice_count(event: Event) -> int:
+    return math.prod(max(0, choice.upper - choice.lower) for choice in event.choices)
 
 
 def _bad_row(plan: Plan, row: Transition, end: Session, calls: list[Call]) -> Iterator[PlanError]:
