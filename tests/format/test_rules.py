@@ -6,6 +6,7 @@ from dataclasses import replace
 import pytest
 
 from cadence_runtime.errors import CadenceError, ErrorList
+from cadence_runtime.format import closure
 from cadence_runtime.format.cuda import DeviceGlobal, Edge, KernelNode, MemcpyNode, MemsetNode, Relocation
 from cadence_runtime.format.plan import Plan, TensorForm
 from cadence_runtime.format.reader import read_plan
@@ -173,6 +174,13 @@ REFERENCES = {
     "no tapes at all": (replace(PLAN, tapes=()), "CAD5504"),
     "no start": (replace(PLAN, init=9), "CAD5301"),
     "no nodes": (replace(PLAN, nodes=(), transitions=()), "CAD5301"),
+    "a stage that repeats without end": (
+        replace(
+            PLAN,
+            program=replace(PLAN.program, stages=(replace(PLAN.program.stages[0], repeat=("i", 2**60)),)),
+        ),
+        "CAD5307",
+    ),
     "events that nobody could go through": (
         replace(PLAN, program=replace(PLAN.program, events=(*PLAN.program.events, NEVER))),
         "CAD5309",
@@ -355,3 +363,12 @@ def test_sections_in_another_order_are_refused():
     assert data.index(names[0].encode()) < data.index(names[1].encode())
     swap = data.replace(names[1].encode().ljust(16, b"\0"), b"X" * 16, 1)
     assert found(lambda: read_plan(swap, decompress=None)) == {"CAD5007"}
+
+
+def test_internal_events_without_end_do_not_keep_the_checker_busy(monkeypatch):
+    monkeypatch.setattr(closure, "MAX_PUSHES", 100)
+    spin = Event("spin", internal=True, when=parse("pushed < 1000"), effects=(("pushed", parse("pushed + 1")),))
+    plan = replace(PLAN, program=replace(PLAN.program, events=(*PLAN.program.events, spin)))
+    errors = list(closure.closure_errors(plan))
+    assert errors[-1].code == "CAD5309"
+    assert errors[-1].what == "the events of the timeline go on for too long"

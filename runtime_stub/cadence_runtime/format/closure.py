@@ -17,7 +17,16 @@ import math
 from collections.abc import Iterator, Mapping
 
 from cadence_runtime.errors import CadenceError, PlanError, raise_all
-from cadence_runtime.format.happening import Call, Session, WrongProgramError, push, session_at, start
+from cadence_runtime.format.happening import (
+    Budget,
+    Call,
+    Session,
+    TooMuchWorkError,
+    WrongProgramError,
+    push,
+    session_at,
+    start,
+)
 from cadence_runtime.format.plan import INIT, RESET, Form, Leaf, Node, Plan, TensorForm, Transition
 from cadence_runtime.format.tape import Literal
 from cadence_runtime.host.program import Event, EventInput, Region, Stage
@@ -26,7 +35,7 @@ from cadence_runtime.host.resolve import check_references
 MAX_CHOICES = 1_000_000
 """Choices of one event that a plan may offer."""
 MAX_PUSHES = 2_000_000
-"""Choices of all events at all nodes: what the check goes through, one by one."""
+"""Choices of all events at all nodes, and events that then happen: what the check goes through, one by one."""
 MAX_ERRORS = 20
 """Errors after which nobody reads on."""
 
@@ -59,8 +68,13 @@ def closure_errors(plan: Plan) -> Iterator[PlanError]:
         if (row.source, row.event, row.choices) in rows:
             yield _error("CAD5304", f"{_row(plan, row)} stands twice in the transition table", "once")
         rows[row.source, row.event, row.choices] = row
+    budget = Budget(MAX_PUSHES)
     for index in range(len(plan.nodes)):
-        yield from _bad_rows(plan, index, rows)
+        try:
+            yield from _bad_rows(plan, index, rows, budget)
+        except TooMuchWorkError:
+            yield _error("CAD5309", "the events of the timeline go on for too long", f"at most {MAX_PUSHES} in all")
+            return
     for row in rows.values():
         yield _error("CAD5304", f"{_row(plan, row)} stands in the transition table", "none: it cannot happen there")
 
@@ -134,7 +148,9 @@ def _wanted(leaf: Leaf, regions: Mapping[str, Region], session: Session) -> str:
 # What must be there: one row for each push that may happen.
 
 
-def _bad_rows(plan: Plan, index: int, rows: dict[tuple[int, int, tuple[int, ...]], Transition]) -> Iterator[PlanError]:
+def _bad_rows(
+    plan: Plan, index: int, rows: dict[tuple[int, int, tuple[int, ...]], Transition], budget: Budget
+) -> Iterator[PlanError]:
     """Hold the rows of one node to what may happen there, and take them out of `rows`."""
     for number, event in enumerate(plan.program.events):
         if event.internal:
@@ -145,7 +161,7 @@ def _bad_rows(plan: Plan, index: int, rows: dict[tuple[int, int, tuple[int, ...]
             return
         for choices in itertools.product(*(range(choice.lower, choice.upper) for choice in event.choices)):
             try:
-                end = push(plan.program, plan.nodes[index], event, choices)
+                end = push(plan.program, plan.nodes[index], event, choices, budget)
             except (WrongProgramError, CadenceError) as error:
                 where = f"event `{event.name}` at node {index}"
                 yield _error("CAD5307", f"{where} contradicts itself", got=str(error).partition("\n")[0])

@@ -15,8 +15,29 @@ MAX_FOLLOWING = 10_000
 """Internal events that may follow one push."""
 
 
+MAX_CALLS = 100_000
+"""Stage runs of one push."""
+
+
 class WrongProgramError(Exception):
     """The program contradicts itself at a node; the checker says so as a PlanError."""
+
+
+class TooMuchWorkError(Exception):
+    """More events happen than anyone could wait for."""
+
+
+@dataclass(slots=True)
+class Budget:
+    """How many events may still happen; a plan from elsewhere must not keep its checker busy for ever."""
+
+    events: int
+
+    def spend(self) -> None:
+        """Count one event."""
+        self.events -= 1
+        if self.events < 0:
+            raise TooMuchWorkError
 
 
 @dataclass(slots=True)
@@ -56,7 +77,9 @@ def session_at(program: Program, node: Node) -> Session:
     )
 
 
-def push(program: Program, node: Node, event: Event, choices: tuple[int, ...]) -> tuple[Session, list[Call]] | None:
+def push(
+    program: Program, node: Node, event: Event, choices: tuple[int, ...], budget: Budget | None = None
+) -> tuple[Session, list[Call]] | None:
     """Return where a push leads and what it runs; None where it may not happen."""
     session = session_at(program, node)
     given = {choice.name: value for choice, value in zip(event.choices, choices, strict=True)}
@@ -64,6 +87,8 @@ def push(program: Program, node: Node, event: Event, choices: tuple[int, ...]) -
         return None
     calls: list[Call] = []
     for _ in range(MAX_FOLLOWING):
+        if budget is not None:
+            budget.spend()
         after = _happen(program, session, event, given, calls)
         if after is None:
             return None
@@ -138,6 +163,8 @@ def _run_stages(
         stage = next(stage for stage in program.stages if stage.name == name)
         args = tuple(env[arg] if arg in env else _whole(ticks[arg]) for arg in stage.args)
         count = stage.repeat[1] if stage.repeat else 1
+        if len(calls) + count > MAX_CALLS:
+            raise WrongProgramError(f"more than {MAX_CALLS} stage runs follow")
         calls += [Call(name, args, event, env, index == count - 1) for index in range(count)]
         written.update(stage.writes)
     return {
