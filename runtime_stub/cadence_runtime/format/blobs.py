@@ -28,7 +28,7 @@ Compress = Callable[[bytes], bytes]
 Decompress = Callable[[bytes, int], bytes]
 """Returns the content of one zstd frame, which has exactly so many bytes; raises anything when it has not."""
 
-MAX_RATIO = 1024
+MAX_RATIO = 256
 """What is stored never grows by more than this, so that a short file cannot ask for much memory."""
 MIN_COMPRESSED_BYTES = 512
 ROW_BYTES = 96
