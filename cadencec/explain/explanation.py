@@ -1,7 +1,6 @@
 """The Explanation: what a person or a program wants to know of a clock spec, worked out and ready to be shown."""
 
 from collections import Counter as Tally
-from collections.abc import Mapping
 from dataclasses import dataclass
 from fractions import Fraction
 
@@ -112,8 +111,8 @@ class Explanation:
     problem: TimelineError | None
 
 
-def explain(spec: Spec, *, limit: int = LIMIT, stock_bytes: Mapping[str, int] | None = None) -> Explanation:
-    """Return what follows from a spec; `stock_bytes` is what the released code allocates, by region.
+def explain(spec: Spec, *, limit: int = LIMIT) -> Explanation:
+    """Return what follows from a spec.
 
     Raises `TimelineError` for a spec that contradicts itself. One that is only unbounded is explained as such.
     """
@@ -122,18 +121,17 @@ def explain(spec: Spec, *, limit: int = LIMIT, stock_bytes: Mapping[str, int] | 
     except TimelineError as error:
         if error.code not in UNBOUNDED:
             raise
-        return _explanation(spec, None, stock_bytes or {}, horizons(spec.program), error)
-    return _explanation(spec, timeline, stock_bytes or {}, levers(timeline), None)
+        return _explanation(spec, None, horizons(spec.program), error)
+    return _explanation(spec, timeline, levers(timeline), None)
 
 
 def _explanation(
     spec: Spec,
     timeline: Timeline | None,
-    stock_bytes: Mapping[str, int],
     found: tuple[Lever, ...],
     problem: TimelineError | None,
 ) -> Explanation:
-    program = spec.program
+    program, stock_bytes = spec.program, dict(spec.stock_bytes)
     return Explanation(
         spec.model.name,
         spec.path,

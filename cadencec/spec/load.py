@@ -2,7 +2,7 @@
 
 import hashlib
 import json
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 
 from cadencec.spec.overrides import apply_override
@@ -43,8 +43,15 @@ def parse_spec(text: str, path: str, overrides: Mapping[str, str] | None = None)
         numerics=tuple(sorted(document.numerics.items())),
         program=program,
         sha256=_digest(document),
+        stock_bytes=tuple(_stock_bytes(document, dict(program.params))),
         marks={".".join(map(str, location)): _at(place) for location, place in report.places.table.items()},
     )
+
+
+def _stock_bytes(document: Document, constants: Mapping[str, int]) -> Iterator[tuple[str, int]]:
+    for name, region in document.regions.items():
+        if region.stock_bytes is not None:
+            yield name, region.stock_bytes.evaluate(constants)
 
 
 def _at(place: Place) -> str:

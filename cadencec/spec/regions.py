@@ -46,6 +46,10 @@ class _Builder(Subject):
         cap = self.cap(axis)
         start = self.start(axis, cap)
         self.check_clock(axis)
+        if declared.stock_bytes is not None and not self.names.check(
+            declared.stock_bytes, (*self.location, "stock_bytes"), self.names.constants
+        ):
+            self.is_good = False
         if declared.retain.kind in {"fixed", "ring"} and cap is None:
             cap = 1 if axis is None else start
         if not self.is_good:

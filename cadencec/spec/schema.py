@@ -237,6 +237,7 @@ class RegionDoc(Closed):
     start: Start | None = Field(None, description="length at the start, or `absent` where the state holds None")
     retain: RetainValue = Field(values.Retain("fixed"), description="what happens to the length as the clock advances")
     layout: Layout = Field("kept", description="`contiguous` normalises strides, if the bits agree")
+    stock_bytes: Expr | None = Field(None, description="bytes that the released code allocates for it, for `explain`")
 
 
 class StageInputDoc(Closed):

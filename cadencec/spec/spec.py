@@ -27,13 +27,15 @@ class Model:
 @dataclass(frozen=True, slots=True)
 class Spec:
     """`sha256` is of the canonical document after overrides, so it does not depend on layout, comments or the order of
-    keys within one object. `numerics` are sorted; `path` is the file as it was named."""
+    keys within one object. `numerics` are sorted; `path` is the file as it was named. `stock_bytes` are what the
+    released code allocates, for the regions that say so."""
 
     path: str
     model: Model
     numerics: tuple[tuple[str, bool | int | str], ...]
     program: Program
     sha256: str
+    stock_bytes: tuple[tuple[str, int], ...]
     marks: dict[str, str] = field(compare=False, repr=False)
 
     def where(self, name: str) -> str:

@@ -116,9 +116,9 @@ def test_notes_have_their_place(make: Make) -> None:
     assert "worth a look\n  CAD2301: event `late` can never happen" in plain(found)
 
 
-def test_stock_sizes_stand_beside_the_demand(make: Make, tmp_path: Path) -> None:
-    make(CACHE + "horizon: 6 events\n")
-    found = explain(load_spec("cache.yaml", {}), stock_bytes={"kv": 1_000_000})
+def test_stock_sizes_stand_beside_the_demand(make: Make) -> None:
+    sized = CACHE.replace("kv: {", "kv: {stock_bytes: 1000 * 1000, ", 1)
+    found = make(sized + "horizon: 6 events\n")
     assert "largest  demand  stock" in plain(found)
     assert to_json(found)["regions"][0]["stock_bytes"] == 1_000_000
 

@@ -106,7 +106,7 @@ CAD1202: missing key `shape` in region `kv`
         "retian: {window: P + 100}",
         """\
 CAD1203: unknown key `retian` in region `kv`
-  expected: one of `axis`, `clock`, `dtype`, `layout`, `leaves`, `retain`, `shape`, `start`
+  expected: one of `axis`, `clock`, `dtype`, `layout`, `leaves`, `retain`, `shape`, `start`, `stock_bytes`
   got:      `retian`
   at:       codec.yaml:10:70
   hint:     did you mean `retain`?""",
