@@ -12,11 +12,12 @@ help: ## list the targets
 
 setup: $(STAMP) ## make .venv from requirements.lock
 
-$(STAMP): requirements.lock pyproject.toml runtime_stub/pyproject.toml
+$(STAMP): requirements.lock requirements-models.lock pyproject.toml runtime_stub/pyproject.toml
 	$(PYTHON) -m venv .venv
 	$(PIP) install --quiet -r requirements.lock
 	$(PIP) install --quiet --no-deps --no-build-isolation -e runtime_stub -e .
 	$(PIP) check
+	$(PIP) install --quiet --no-deps -r requirements-models.lock
 	@touch $@
 
 demo: $(STAMP) ## compile Silero VAD, replay a recording in a fresh process, compare with the stock model

@@ -19,7 +19,8 @@ SPECS = sorted((ROOT / "specs").glob("*.yaml"))
 CASES = sorted((ROOT / "tests/cases").glob("*.yaml"))
 RESTS_KEYS = {
     "minicpm_o45": (56, {"encode": 1122, "denoise": 993, "vocode": 52}),
-    "step_audio2": (3, {"encode": 81, "denoise": 78, "vocode": 54}),
+    "step_audio2": (3, {"encode": 84, "denoise": 81, "vocode": 56}),
+    "step_audio2_chunk": (3, {"chunk": 3}),
     "mimi": (1, {"step": 1}),
     "qwen3_omni_code2wav": (26, {"step": 26}),
     "pocket_tts": (376, {"step": 375}),

@@ -1,8 +1,9 @@
 """Which results of a tape get planned memory, and where.
 
 A scratch storage is planned when the op that makes it has an `out=` overload that truly writes in place, or when it is
-only filled. Everything else (convolutions, embeddings, ...) is allocated by torch at each replay; those bytes are
-counted and reported.
+only filled; and when its bytes are seen under several dtypes (a complex result as real numbers), since only memory of
+the player's own can be, which then takes a copy. Everything else (convolutions, embeddings, ...) is allocated by torch
+at each replay; those bytes are counted and reported.
 """
 
 from collections.abc import Iterator
@@ -49,11 +50,22 @@ def planned_storages(tape: Tape) -> list[int]:
         fresh = set(_fresh(op))
         for index in op.writes:
             makers.setdefault(index, (op, index in fresh))
+    mixed = _seen_as_several(tape)
     return [
         index
         for index, storage in enumerate(tape.storages)
-        if storage.kind == "scratch" and index in makers and _writes_in_place(*makers[index])
+        if storage.kind == "scratch" and index in makers and (index in mixed or _writes_in_place(*makers[index]))
     ]
+
+
+def _seen_as_several(tape: Tape) -> set[int]:
+    """Return the storages that are seen under more than one dtype."""
+    dtypes: dict[int, set[str]] = {}
+    operands = [operand for op in tape.ops for operand in (*op.args, *(value for _, value in op.kwargs), *op.outs)]
+    bound = [binding.value for binding in (*tape.outputs, *tape.state_out)]
+    for view in _views(*operands, *bound):
+        dtypes.setdefault(view.storage, set()).add(view.dtype)
+    return {index for index, found in dtypes.items() if len(found) > 1}
 
 
 def _writes_in_place(op: Op, fresh: bool) -> bool:

@@ -82,13 +82,11 @@ class GraphBuilder:
                 self._passed[view] = self.external(self.locate(view))
             return self._passed[view]
         made, value = self._made[view.storage]
-        return value if view == made else self._window(made, value, view)
+        return value if view == made else self._window(value, view)
 
-    def _window(self, made: View, value: Any, view: View) -> Any:
-        """Return another view of a result."""
+    def _window(self, value: Any, view: View) -> Any:
+        """Return another view of a result, of the same dtype: others are of storages with memory."""
         constant = self._graph.insertConstant
-        if view.dtype != made.dtype:
-            value = self._append("aten::view", [value, constant(getattr(torch, view.dtype))], 1).output()
         sizes, strides = constant(list(view.sizes)), constant(list(view.strides))
         value = self._append("aten::as_strided", [value, sizes, strides, constant(view.offset)], 1).output()
         if view.conj:
