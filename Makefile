@@ -12,8 +12,10 @@ help: ## list the targets
 
 setup: $(STAMP) ## make .venv from requirements.lock
 
+# The packages of released models declare more than is installed, so `pip check` comes before them.
 $(STAMP): requirements.lock requirements-models.lock pyproject.toml runtime_stub/pyproject.toml
 	$(PYTHON) -m venv .venv
+	$(PIP) uninstall -qqq --yes -r requirements-models.lock
 	$(PIP) install --quiet -r requirements.lock
 	$(PIP) install --quiet --no-deps --no-build-isolation -e runtime_stub -e .
 	$(PIP) check
