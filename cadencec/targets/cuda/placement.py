@@ -112,6 +112,8 @@ class Resolver:
         if found is None:
             return self._outside.out_of_range(address)
         buffer, offset = found
+        if offset > buffer.size_bytes:
+            return None  # between two buffers: bytes that nobody wrote and that happen to look like an address
         if buffer.index >= self._first_scratch:
             return SCRATCH + buffer.index - self._first_scratch, offset
         number = self._numbers.get(buffer.index)
@@ -122,6 +124,8 @@ class Resolver:
     def describe(self, address: int) -> str | None:
         """Name device memory that resolves to nothing, or return None for a word that is no device pointer."""
         found = self._allocator.find(address)
+        if found is not None and found[1] > found[0].size_bytes:
+            return None
         if found is not None:
             return f"a buffer of {found[0].size_bytes} bytes that was freed before the capture"
         return "device memory of a library" if self._outside.allocation(address) else None
