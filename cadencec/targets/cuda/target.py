@@ -239,15 +239,14 @@ def interface(tape: Tape) -> Tape:
     """Return what a stage takes and leaves, without how: bindings on storages of their own."""
     storages: list[Storage] = []
 
-    def bound(binding: Binding) -> Binding:
+    def bound(binding: Binding, comes_in: bool) -> Binding:
         if not isinstance(binding.value, View):
             return binding
-        kind = tape.storages[binding.value.storage].kind
+        kind = tape.storages[binding.value.storage].kind if comes_in else "scratch"
         size = max(math.prod(binding.value.sizes) * ITEM_BYTES[binding.value.dtype], binding.value.span()[1])
-        named = kind in ("input", "leaf")
-        storages.append(Storage(kind if named else "scratch", binding.name if named else "", size))
+        storages.append(Storage(kind, binding.name if comes_in else "", size))
         return replace(binding, value=replace(binding.value, storage=len(storages) - 1))
 
-    inputs, state_in = tuple(map(bound, tape.inputs)), tuple(map(bound, tape.state_in))
-    outputs, state_out = tuple(map(bound, tape.outputs)), tuple(map(bound, tape.state_out))
+    inputs, state_in = (tuple(bound(row, True) for row in rows) for rows in (tape.inputs, tape.state_in))
+    outputs, state_out = (tuple(bound(row, False) for row in rows) for rows in (tape.outputs, tape.state_out))
     return Tape(tape.stage, tuple(storages), inputs, state_in, (), outputs, state_out, tape.draws)
