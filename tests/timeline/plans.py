@@ -28,15 +28,25 @@ class Builder:
     def __init__(self, program: Program) -> None:
         self.program = program
         self.regions = {region.name: region for region in program.regions}
-        self.leaves = [Leaf(path, region.name, 0, 0) for region in program.regions for path in region.leaves]
+        self.indexed = {name for stage in program.stages for name in stage.indexed}
+        self.leaves = [
+            Leaf(path, region.name, 0, 0)
+            for region in program.regions
+            for leaf in region.leaves
+            for path in self.paths(region, leaf)
+        ]
         self.leaves += [Leaf(counter.leaf, counter.name, 0, 0) for counter in program.counters if counter.leaf]
         self.forms: dict[Form, int] = {}
         self.captures: dict[Capture, int] = {}
 
+    def paths(self, region: Region, leaf: str) -> list[str]:
+        """A leaf for each row where a stage takes the region row by row."""
+        return [f"{leaf}[{row}]" for row in range(region.shape[0] or 0)] if region.name in self.indexed else [leaf]
+
     def form(self, leaf: Leaf, configuration: Configuration) -> int:
         if leaf.owner in self.regions:
             at = list(self.regions).index(leaf.owner)
-            form = region_form(self.regions[leaf.owner], configuration.lengths[at])
+            return self.region_form(leaf.owner, {leaf.owner: configuration.lengths[at]})
         else:
             at = [counter.name for counter in self.program.counters].index(leaf.owner)
             form = Literal("int", str(configuration.counters[at]))
@@ -59,8 +69,9 @@ class Builder:
             for run in step.runs:
                 stage = next(stage for stage in self.program.stages if stage.name == run.stage)
                 last = stage.repeat is None or run.index == stage.repeat[1] - 1
-                key = Key(run.stage, run.args, tuple(map(input_form, run.inputs)), self.state(stage, run))
-                found.append(self.capture(key, self.writes(stage, left if last else grown)))
+                args = run.args if run.index is None else (*run.args, run.index)
+                key = Key(run.stage, args, tuple(map(input_form, run.inputs)), self.state(stage, run))
+                found.append(self.capture(key, self.writes(stage, run, grown if not last else left, left)))
             if events[step.event].reset:
                 found.append(self.capture(Key(RESET, (), (), ()), dict(enumerate(self.all_forms(step.after)))))
             configuration = step.after
@@ -78,22 +89,33 @@ class Builder:
     def state(self, stage: Stage, run: StageRun) -> tuple[tuple[int, int], ...]:
         found = dict(zip(stage.reads, run.lengths, strict=True))
         return tuple(
-            (i, self.region_form(leaf.owner, found)) for i, leaf in enumerate(self.leaves) if leaf.owner in found
+            (i, self.region_form(leaf.owner, found))
+            for i, leaf in enumerate(self.leaves)
+            if leaf.owner in found and is_met(stage, run, leaf)
         )
 
-    def writes(self, stage: Stage, lengths: dict[str, int]) -> dict[int, int]:
+    def writes(self, stage: Stage, run: StageRun, lengths: dict[str, int], of_rows: dict[str, int]) -> dict[int, int]:
         return {
-            i: self.region_form(leaf.owner, lengths) for i, leaf in enumerate(self.leaves) if leaf.owner in stage.writes
+            i: self.region_form(leaf.owner, of_rows if leaf.owner in stage.indexed else lengths)
+            for i, leaf in enumerate(self.leaves)
+            if leaf.owner in stage.writes and is_met(stage, run, leaf)
         }
 
     def region_form(self, name: str, lengths: dict[str, int]) -> int:
-        return self.forms.setdefault(region_form(self.regions[name], lengths[name]), len(self.forms))
+        form = region_form(self.regions[name], lengths[name], name in self.indexed)
+        return self.forms.setdefault(form, len(self.forms))
 
 
-def region_form(region: Region, length: int) -> Form:
+def is_met(stage: Stage, run: StageRun, leaf: Leaf) -> bool:
+    """Whether a run sees a leaf of a region that its stage reads or writes: of an indexed one only its row."""
+    return leaf.owner not in stage.indexed or leaf.path.endswith(f"[{run.index}]")
+
+
+def region_form(region: Region, length: int, is_row: bool) -> Form:
     if length < 0:
         return Literal("none", "")
-    return TensorForm(region.dtype, tuple(length if size is None else size for size in region.shape), ())
+    sizes = tuple(length if size is None else size for size in region.shape)
+    return TensorForm(region.dtype, sizes[1:] if is_row else sizes, ())
 
 
 def input_form(form: tuple[int, ...] | str | None) -> Form:

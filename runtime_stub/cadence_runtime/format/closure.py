@@ -4,11 +4,11 @@ Run when a plan is written and when it is loaded. It is written the plain way an
 the timeline search, so that a mistake there cannot hide here. For each node, each external event and each choice it
 works out (in `happening.py`) whether the event may happen, what it does and what follows, and holds the table to that:
 
-    node 3 ──unit──> [encode (28, 0), denoise (50,) x 5, vocode (50, 0)] ──> counters 3, 1; lengths 350, 350, 8, ...
-                     the row's captures, in order                            the row's target
+    node 3 ──unit──> [encode (28, 0), denoise (50, 0..4), vocode (50, 0)] ──> counters 3, 1; lengths 350, 350, 8, ...
+                     the row's captures, in order                             the row's target
 
 Along the captures of a row it follows the form of every leaf, so a capture that was made for another length, stride or
-alias is found.
+alias is found. A region that some stage takes row by row has a leaf for each row.
 """
 
 import itertools
@@ -122,7 +122,7 @@ def _bad_forms(plan: Plan, index: int, node: Node) -> Iterator[PlanError]:
     for leaf, number in zip(plan.leaves, node.forms, strict=True):
         form = plan.forms[number]
         if leaf.owner in regions:
-            good = _fits(form, regions[leaf.owner], session.lengths[leaf.owner])
+            good = _fits(form, regions[leaf.owner], session.lengths[leaf.owner], _has_rows(plan, leaf.owner))
         else:
             counter = session.counters.get(leaf.owner)
             good = isinstance(form, Literal) and form.kind == "int" and form.text == str(counter)
@@ -131,11 +131,16 @@ def _bad_forms(plan: Plan, index: int, node: Node) -> Iterator[PlanError]:
             yield _error("CAD5308", f"leaf `{leaf.path}` of node {index} has another form", expected, _form(form))
 
 
-def _fits(form: Form, region: Region, length: int) -> bool:
+def _has_rows(plan: Plan, region: str) -> bool:
+    """Whether the leaves of a region are its rows."""
+    return any(region in stage.indexed for stage in plan.program.stages)
+
+
+def _fits(form: Form, region: Region, length: int, is_row: bool) -> bool:
     if isinstance(form, Literal):
         return form.kind == "none" and length < 0
     sizes = tuple(length if size is None else size for size in region.shape)
-    return length >= 0 and form.dtype == region.dtype and form.sizes == sizes
+    return length >= 0 and form.dtype == region.dtype and form.sizes == (sizes[1:] if is_row else sizes)
 
 
 def _wanted(leaf: Leaf, regions: Mapping[str, Region], session: Session) -> str:
@@ -191,22 +196,13 @@ def _bad_row(plan: Plan, row: Transition, end: Session, calls: list[Call]) -> It
         yield _error("CAD5306", f"{_row(plan, row)} has {len(row.captures)} captures", expected)
         return
     forms = list(plan.nodes[row.source].forms)
-    late: dict[int, int] = {}
     for number, call in zip(row.captures, calls, strict=True):
         problem = _bad_capture(plan, number, call, forms)
         if problem:
             yield _error("CAD5306", f"capture {number} of {_row(plan, row)} is another stage's or key's", *problem)
             return
-        indexed = next((s.indexed for s in plan.program.stages if s.name == call.stage), ())
         for leaf, form in plan.captures[number].writes:
-            if plan.leaves[leaf].owner in indexed:
-                late[leaf] = form
-            else:
-                forms[leaf] = form
-        if call.is_last_index:
-            for leaf, form in late.items():
-                forms[leaf] = form
-            late = {}
+            forms[leaf] = form
     if tuple(forms) != target.forms:
         leaf = next(i for i, form in enumerate(forms) if form != target.forms[i])
         what = f"{_row(plan, row)} leaves leaf `{plan.leaves[leaf].path}` in another form than its target has"
@@ -219,8 +215,9 @@ def _bad_capture(plan: Plan, number: int, call: Call, forms: list[int]) -> tuple
     if call.stage == RESET:
         good = key.stage in {RESET, INIT}
         return _stale(plan, number, forms) if good else ("the model's reset", f"stage `{key.stage}`")
-    if (key.stage, key.args) != (call.stage, call.args):
-        return f"`{call.stage}` {call.args}", f"`{key.stage}` {key.args}"
+    args = call.args if call.index is None else (*call.args, call.index)
+    if (key.stage, key.args) != (call.stage, args):
+        return f"`{call.stage}` {args}", f"`{key.stage}` {key.args}"
     stage = next(stage for stage in plan.program.stages if stage.name == call.stage)
     if len(key.inputs) != len(stage.inputs):
         return f"{len(stage.inputs)} inputs", f"{len(key.inputs)}"
@@ -228,7 +225,7 @@ def _bad_capture(plan: Plan, number: int, call: Call, forms: list[int]) -> tuple
         item = next((item for item in (call.event.inputs if call.event else ()) if item.name == name), None)
         if item is not None and not _is_input(form, item, call.env):
             return f"input `{name}` {_input(item, call.env)}", _form(form)
-    return _stale(plan, number, forms) or _foreign(plan, number, stage)
+    return _stale(plan, number, forms) or _foreign(plan, number, stage) or _other_row(plan, number, stage, call.index)
 
 
 def _stale(plan: Plan, number: int, forms: list[int]) -> tuple[str, str] | None:
@@ -246,6 +243,16 @@ def _foreign(plan: Plan, number: int, stage: Stage) -> tuple[str, str] | None:
     for leaf, _ in plan.captures[number].writes:
         if plan.leaves[leaf].owner not in {*stage.writes, *counters}:
             return f"writes to {', '.join(stage.writes) or 'no region'}", f"leaf `{plan.leaves[leaf].path}`"
+    return None
+
+
+def _other_row(plan: Plan, number: int, stage: Stage, index: int | None) -> tuple[str, str] | None:
+    """Return a row that a capture reads or writes, though it belongs to another index."""
+    capture = plan.captures[number]
+    for leaf, _ in (*capture.key.state, *capture.writes):
+        path = plan.leaves[leaf].path
+        if plan.leaves[leaf].owner in stage.indexed and not path.endswith(f"[{index}]"):
+            return f"rows `[{index}]`", f"leaf `{path}`"
     return None
 
 

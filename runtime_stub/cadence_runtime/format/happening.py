@@ -4,7 +4,7 @@ It follows the docstrings of `host/program.py` word for word, with names in dict
 code with the host step. It is slow, and meant to be.
 """
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from fractions import Fraction
 
@@ -42,13 +42,13 @@ class Budget:
 
 @dataclass(slots=True)
 class Call:
-    """A stage that must run, or the model's reset (`stage` is then RESET)."""
+    """A stage that must run, at an index where it repeats; or the model's reset (`stage` is then RESET)."""
 
     stage: str
     args: tuple[int, ...] = ()
     event: Event | None = None
     env: Mapping[str, int] = field(default_factory=dict)
-    is_last_index: bool = True
+    index: int | None = None
 
 
 @dataclass(slots=True)
@@ -162,10 +162,10 @@ def _run_stages(
     for name in event.run:
         stage = next(stage for stage in program.stages if stage.name == name)
         args = tuple(env[arg] if arg in env else _whole(ticks[arg]) for arg in stage.args)
-        count = stage.repeat[1] if stage.repeat else 1
-        if len(calls) + count > MAX_CALLS:
+        indices: Sequence[int | None] = range(stage.repeat[1]) if stage.repeat else (None,)
+        if len(calls) + len(indices) > MAX_CALLS:
             raise WrongProgramError(f"more than {MAX_CALLS} stage runs follow")
-        calls += [Call(name, args, event, env, index == count - 1) for index in range(count)]
+        calls += [Call(name, args, event, env, index) for index in indices]
         written.update(stage.writes)
     return {
         region.name: _grown(region, session.lengths[region.name], ticks)
