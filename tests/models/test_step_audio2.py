@@ -11,13 +11,12 @@ import torch
 from torch import Tensor
 
 from cadence_runtime.errors import TraceError
+from cadencec.compile import Request, compile_file
 from cadencec.models import step_audio2
 from cadencec.models.step_audio2.adapter import StepAudio2
 from cadencec.models.step_audio2.stock import Stock
-from cadencec.plan.compile import CompiledPlan, compile_spec
-from cadencec.spec import load_spec
-from cadencec.verify import verify_loaded
-from tests.plan.models import loaded
+from cadencec.plan.compile import CompiledPlan, silent
+from cadencec.verify import verify_file
 
 SPECS = Path(__file__).resolve().parents[2] / "specs"
 
@@ -218,12 +217,12 @@ def small(**overrides: str) -> dict[str, str]:
     return {name: str(value) for name, value in (SMALL | {"depth": 1, "layers": 1}).items()} | overrides
 
 
-def compiled_and_verified(spec_name: str, overrides: dict[str, str], events: int) -> CompiledPlan:
-    spec = load_spec(SPECS / f"{spec_name}.yaml", overrides)
+def compiled_and_verified(folder: Path, spec_name: str, overrides: dict[str, str], events: int) -> CompiledPlan:
+    """Compile a spec to a file, load that and compare it with the adapter over a random walk of two sessions."""
+    spec, plan = str(SPECS / f"{spec_name}.yaml"), str(folder / "model.plan")
     with torch.enable_grad():  # as a user calls it
-        done = compile_spec(spec, walk_events=16, embed_weights=True)
-        with loaded(done.plan) as plan:
-            report = verify_loaded(plan, spec, events=events, walks=1)
+        done = compile_file(Request(spec, plan, embed_weights=True, overrides=overrides), silent).compiled
+        report = verify_file(plan, spec, events=events, walks=1, overrides=overrides)
     assert report.differences == ()
     assert done.warnings == ()
     assert done.plan.provenance.random_weights
@@ -236,25 +235,25 @@ def captures(done: CompiledPlan) -> dict[str, int]:
 
 
 @needs_package
-def test_step_audio2_compiles_and_verifies() -> None:
+def test_step_audio2_compiles_and_verifies(tmp_path: Path) -> None:
     """At cache lengths P, P + 50 and P + 100: a chunk, and a last one of 1 to 3 tokens; two Euler steps."""
-    done = compiled_and_verified("step_audio2", small(**{"events.last.choose.n": "1..3"}), events=24)
+    done = compiled_and_verified(tmp_path, "step_audio2", small(**{"events.last.choose.n": "1..3"}), events=24)
     assert captures(done) == {"init": 1, "encode": 12, "denoise": 24, "vocode": 12, "reset": 1}
     assert len(done.plan.nodes) == 3
 
 
 @needs_package
-def test_minicpm_o45_compiles_and_verifies() -> None:
+def test_minicpm_o45_compiles_and_verifies(tmp_path: Path) -> None:
     """The live rule from first units of 24 and 25 tokens on, with last units of 0 and 1."""
     ranges = {"events.first.choose.n": "24..25", "events.end.choose.n": "0..1"}
-    done = compiled_and_verified("minicpm_o45", small(**ranges), events=24)
+    done = compiled_and_verified(tmp_path, "minicpm_o45", small(**ranges), events=24)
     assert captures(done) == {"init": 1, "encode": 16, "denoise": 32, "vocode": 13, "reset": 1}
     assert len(done.plan.nodes) == 5
 
 
 @needs_package
-def test_a_chunk_as_one_stage_compiles_and_verifies() -> None:
-    done = compiled_and_verified("step_audio2_chunk", small(), events=12)
+def test_a_chunk_as_one_stage_compiles_and_verifies(tmp_path: Path) -> None:
+    done = compiled_and_verified(tmp_path, "step_audio2_chunk", small(), events=12)
     assert captures(done) == {"init": 1, "chunk": 3, "reset": 1}
 
 
