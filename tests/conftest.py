@@ -1,11 +1,16 @@
 """Settings for every test: one thread for each worker, and no `gpu` test where there is no CUDA device."""
 
 import os
+import signal
 
 import pytest
 
 # Read by torch when it is first imported, here and in the processes that tests start.
 os.environ.setdefault("OMP_NUM_THREADS", "1")
+
+# A shell that runs tests in the background has them ignore interrupts, and so would every process that they start.
+if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
+    signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:

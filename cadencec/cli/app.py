@@ -8,7 +8,7 @@ from cadencec import __version__
 from cadencec.cli import streams
 from cadencec.cli.options import PROGRAM, App, examples, json_option, set_option
 
-TARGETS = click.Choice(["cpu"])
+TARGETS = click.Choice(["cpu", "cuda"])
 
 
 @click.group(

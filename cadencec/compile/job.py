@@ -100,7 +100,7 @@ def compile_file(request: Request, progress: Progress) -> Report:
 
 def write(plan: Plan, plan_file: Path, *, embed_weights: bool) -> Written:
     """Write a plan, and its weights beside it unless it embeds them."""
-    exported = None if embed_weights else export_weights(plan, stem(plan_file, plan.target))
+    exported = None if embed_weights else export_weights(plan, plan.provenance.model)
     if exported is None:
         return Written(plan_file, write_plan(plan_file, plan, compress=compress))
     weights_file = plan_file.parent / exported.file_name
@@ -115,8 +115,3 @@ def switches_of(without: tuple[str, ...]) -> frozenset[str]:
         known = ", ".join(f"`{name}`" for name in PASSES)
         raise UsageError("CAD9006", "there is no such pass", expected=f"one of {known}", got=f"`{unknown[0]}`")
     return ALL - set(without)
-
-
-def stem(plan_file: Path, target: str) -> str:
-    """Return the name of a plan's file without its endings."""
-    return plan_file.name.removesuffix(SUFFIX).removesuffix(f".{target}")

@@ -144,7 +144,7 @@ def kill_again_and_again(folder: Path, count: int) -> None:
         writing = start_loop(path)
         time.sleep(rng.uniform(0, 0.05))
         writing.kill()
-        writing.communicate()
+        writing.communicate(timeout=60)
         assert read_plan(path, decompress=None) in (OLD, NEW)
         assert all(name.startswith(".toy.plan.") and name.endswith(".tmp") for name in leftovers(folder))
 
@@ -157,7 +157,7 @@ def test_a_polite_end_cleans_up(tmp_path, number):
         writing = start_loop(path)
         time.sleep(rng.uniform(0.01, 0.05))
         writing.send_signal(number)
-        writing.communicate()
+        writing.communicate(timeout=60)
         assert read_plan(path, decompress=None) in (OLD, NEW)
         assert leftovers(tmp_path) == []
 
@@ -171,7 +171,7 @@ def test_two_writers_at_once_leave_one_whole_plan(tmp_path):
             assert read_plan(path, decompress=None) in (OLD, NEW)
     for writer in writers:
         writer.terminate()
-        writer.communicate()
+        writer.communicate(timeout=60)
     assert leftovers(tmp_path) == []
 
 

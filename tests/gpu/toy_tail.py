@@ -3,7 +3,7 @@ cache, layer norm, convolutions and transposed ones, an inverse Fourier transfor
 
 import torch
 from torch import Tensor, nn
-from torch.nn import functional as F
+from torch.nn import functional
 
 TOKENS, CACHE, HEADS, WIDTH = 25, 100, 8, 512
 
@@ -23,9 +23,9 @@ class Block(nn.Module):
         batch, rows, _ = x.shape
         q, k, v = self.qkv(self.norm(x)).view(batch, rows, 3, HEADS, -1).permute(2, 0, 3, 1, 4)
         keys, values = torch.cat([keys, k], 2), torch.cat([values, v], 2)
-        attended = F.scaled_dot_product_attention(q, keys, values).transpose(1, 2)
+        attended = functional.scaled_dot_product_attention(q, keys, values).transpose(1, 2)
         x = x + self.out(attended.reshape(batch, rows, WIDTH))
-        x = x + self.down(F.gelu(self.up(self.norm2(x)), approximate="tanh"))
+        x = x + self.down(functional.gelu(self.up(self.norm2(x)), approximate="tanh"))
         return x, keys[:, :, -CACHE:], values[:, :, -CACHE:]
 
 
@@ -60,13 +60,13 @@ class ToyTail(nn.Module):
         return {"keys": torch.stack(keys), "values": torch.stack(values)}, self.vocode(mel)
 
     def vocode(self, mel: Tensor) -> Tensor:
-        x = F.leaky_relu(self.widen(mel.transpose(1, 2)), 0.1)
-        x = self.narrow(F.leaky_relu(self.stretch(x), 0.1))
+        x = functional.leaky_relu(self.widen(mel.transpose(1, 2)), 0.1)
+        x = self.narrow(functional.leaky_relu(self.stretch(x), 0.1))
         size, phase = torch.exp(x[:, :9].clamp(max=2)), torch.sin(x[:, 9:])
         spectrum = torch.complex(size * torch.cos(phase), size * torch.sin(phase))
         frames = torch.fft.irfft(spectrum, n=16, dim=1) * self.window[None, :, None]
         samples = (frames.shape[-1] - 1) * 4 + 16
-        return F.fold(frames, (1, samples), (1, 16), stride=(1, 4)).reshape(mel.shape[0], -1)
+        return functional.fold(frames, (1, samples), (1, 16), stride=(1, 4)).reshape(mel.shape[0], -1)
 
 
 def build() -> ToyTail:
