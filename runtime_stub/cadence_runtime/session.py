@@ -11,6 +11,7 @@ import threading
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from types import TracebackType
+from typing import NamedTuple
 
 from cadence_runtime.choices import read_choices
 from cadence_runtime.errors import SessionError
@@ -21,8 +22,7 @@ from cadence_runtime.player import Array, GeneratorState, Player, Slab
 from cadence_runtime.script import Call, EventScript, Script, ScriptBook, literal_value
 
 
-@dataclass(frozen=True, slots=True)
-class Emitted:
+class Emitted(NamedTuple):
     """The outputs of one event, by name."""
 
     event: str
@@ -50,6 +50,8 @@ class Outputs:
         return tuple(record.outputs[name] for record in self.emitted if name in record.outputs)
 
     def __getitem__(self, name: str) -> Array:
+        if len(self.emitted) == 1 and name in self.emitted[0].outputs:
+            return self.emitted[0].outputs[name]
         found = self.all(name)
         if len(found) == 1:
             return found[0]
@@ -172,16 +174,19 @@ class Session:
             declared = self._find(event)
             arrays, given = self._sort_inputs(declared, inputs)
             script = self._script(declared, arrays, given)
+            emitted: list[Emitted] = []
             try:
                 self._loaded._activate(self)
-                emitted = tuple(
-                    self._follow(part, arrays if index == 0 else {}, borrow) for index, part in enumerate(script.events)
-                )
+                for part in script.events:
+                    outputs = self._follow(part, arrays, borrow)
+                    if outputs:
+                        emitted.append(Emitted(part.event, outputs))
+                    arrays = {}
             except BaseException as error:
                 self._broken = f"{type(error).__name__} in `{event}`"
                 raise
             self._node = script.target
-            return Outputs(tuple(record for record in emitted if record.outputs))
+            return Outputs(tuple(emitted))
 
     def state(self) -> dict[str, Array | int | None]:
         """Return copies of all leaves of the state, by path."""
@@ -235,10 +240,11 @@ class Session:
 
     def _script(self, event: Event, arrays: Mapping[str, Array], given: Mapping[str, int]) -> Script:
         """Return what the push does, by the shapes of what it brings; each is worked out once a plan."""
-        shapes = {name: self._player.shape(array) for name, array in arrays.items()}
-        key = (self._node, event.name, *shapes.values(), *given.items())
+        shape = self._player.shape
+        key = (self._node, event.name, *[shape(array) for array in arrays.values()], *given.items())
         script = self._loaded._scripts.get(key)
         if script is None:
+            shapes = {name: shape(array) for name, array in arrays.items()}
             choices = read_choices(event, shapes, given, self._params)
             script = self._loaded._scripts[key] = self._loaded._book.find(self._node, event.name, choices)
         return script
@@ -286,7 +292,8 @@ class Session:
             got=got,
         )
 
-    def _follow(self, script: EventScript, arrays: Mapping[str, Array], borrow: bool) -> Emitted:
+    def _follow(self, script: EventScript, arrays: Mapping[str, Array], borrow: bool) -> dict[str, Array]:
+        """Let one event happen; return what it emits."""
         values = dict(arrays)
         for name in script.arrivals:
             queue = self._queue(name)
@@ -297,7 +304,7 @@ class Session:
             self._restart_queues()
         else:
             self._drop_rows(script.fills)
-        return Emitted(script.event, {name: values[name] for name in script.emits if name in values})
+        return {name: values[name] for name in script.emits if name in values}
 
     def _run(self, call: Call, values: dict[str, Array], emits: tuple[str, ...], borrow: bool) -> None:
         """Run a capture; its outputs become values of the event."""
@@ -311,7 +318,8 @@ class Session:
             output = self._player.output(call.capture, position)
             keep = borrow or name not in emits
             values[name] = output if keep else self._player.copy(output)
-        values.update(call.literals)
+        if call.literals:
+            values.update(call.literals)
 
     def _queue(self, name: str) -> Queue:
         return next(queue for queue in self._plan.program.queues if queue.name == name)

@@ -166,8 +166,10 @@ class GraphBuilder:
 class Script:
     """A graph to run over and over on the same tensors."""
 
-    def __init__(self, function: Callable[[list[Tensor]], None], tensors: list[Tensor]) -> None:
-        self._function, self._tensors = function, tensors
+    def __init__(self, function: Callable[[object], None], tensors: list[Tensor]) -> None:
+        self._function = function
+        # The interpreter's own kind of list: a Python list would be converted at each call.
+        self._tensors: object = torch._C.ScriptList(tensors) if tensors else []
 
     def __call__(self) -> None:
         """Run once, without autograd and without the optimiser. Both switches are the process's, so they are put back;
