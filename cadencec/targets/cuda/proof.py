@@ -48,12 +48,17 @@ def prove(
         differing = [name.name for name in expected if not torch.equal(expected[name], found[name])]
         if not differing:
             return zeroed
-    raise TargetError(
+    raise unequal(job.tape.stage, differing)
+
+
+def unequal(stage: str, differing: Sequence[str]) -> TargetError:
+    """Return what to say of outputs and leaf slots that a replay left with other bits."""
+    return TargetError(
         "CAD4117",
         "a capture replays other bits than its tape",
         expected="equal outputs and state",
         got=", ".join(f"`{name}` differs" for name in differing),
-        at=f"stage `{job.tape.stage}`",
+        at=f"stage `{stage}`",
         hint="a kernel reads memory that nothing in the capture writes",
     )
 

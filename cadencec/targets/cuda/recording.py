@@ -167,6 +167,12 @@ def _find_philox(captured: Captured, graph: FreeGraph, library: list[Buffer], sc
         buffer = scratch[number - SCRATCH] if number >= SCRATCH else library[number - LIBRARY]
         if buffer.size_bytes == PHILOX_WORD_BYTES:
             words[int.from_bytes(_download(buffer.address, PHILOX_WORD_BYTES), "little")] = number
+    return match_philox(words, seed, offset, step)
+
+
+def match_philox(words: Mapping[int, int], seed: int, offset: int, step: int) -> Philox:
+    """Return where seed and offset stand, given the number of the buffer behind each word that was found. Raises
+    TargetError CAD4115."""
     if seed in words and offset in words:
         return Philox(words[seed], words[offset], step)
     raise TargetError(
