@@ -53,7 +53,7 @@ class DeviceArray:
         """Return a copy on the host, once the work that makes it is done."""
         size = span_bytes(self.form)
         raw = self.resident.read(self.offset + self.form.offset * ITEM_BYTES[self.form.dtype], size)
-        return np.ascontiguousarray(strided(raw, self.form))
+        return np.array(strided(raw, self.form), order="C")  # keeps no dimensions where there are none
 
 
 def span_bytes(form: TensorForm) -> int:
