@@ -1,16 +1,17 @@
-"""The recording allocator: every device buffer of a capture gets an address that is never used twice.
+"""The recording allocator: in a capture every device buffer gets an address that no other buffer of it has.
 
     base                                              top
     |  weight 0  |gap|  leaf 0  |gap|  scratch 0  |gap|  ...
                   ^ a pointer to the end of a buffer still names that buffer
 
-One range of addresses is reserved; memory is mapped as the top moves. An address therefore tells its buffer, and the
-offset in it, for good.
+One range of addresses is reserved; memory is mapped as the top moves. While `recording`, the top only moves up, so that
+an address tells its buffer, and the offset in it. Otherwise memory that was freed is used again, by size and stream.
 """
 
 import ctypes
 from bisect import bisect_right
-from dataclasses import dataclass
+from collections import defaultdict
+from dataclasses import dataclass, replace
 
 import torch
 from cuda.bindings import driver as cu
@@ -27,11 +28,13 @@ _FREE = ctypes.CFUNCTYPE(None, ctypes.c_void_p, ctypes.c_size_t, ctypes.c_int, c
 
 @dataclass(frozen=True, slots=True)
 class Buffer:
-    """One allocation, by its place in the order of allocation."""
+    """One allocation, by its place in the order of addresses. `room_bytes` is what there is until the next one."""
 
     index: int
     address: int
     size_bytes: int
+    room_bytes: int
+    stream: int
 
 
 class RecordingAllocator:
@@ -43,6 +46,8 @@ class RecordingAllocator:
         self.buffers: list[Buffer] = []
         self.live: dict[int, Buffer] = {}
         self.failure: BaseException | None = None
+        self.recording = False
+        self._free_indices: dict[tuple[int, int], list[int]] = defaultdict(list)
         self._starts: list[int] = []
         self._top = self._mapped = 0
         self._device = device
@@ -65,29 +70,47 @@ class RecordingAllocator:
         return len(self.buffers)
 
     def trim(self) -> None:
-        """Forget the buffers behind the last live one; their addresses are used again. Call it between captures."""
+        """Use again, from here on, whatever is not live. Call it between captures, when the device is idle."""
         last = max((buffer.index for buffer in self.live.values()), default=-1)
         if last + 1 < len(self.buffers):
             self._top = self.buffers[last + 1].address - self.base
             del self.buffers[last + 1 :], self._starts[last + 1 :]
+        self._free_indices.clear()
+        for buffer in reversed(self.buffers):
+            if buffer.address not in self.live:
+                self._free_indices[buffer.room_bytes, buffer.stream].append(buffer.index)
 
-    def _allocate(self, size: int, _device: int, _stream: int | None) -> int:
+    def _allocate(self, size: int, _device: int, stream: int | None) -> int:
+        room = -(-max(size, 1) // ALIGNMENT) * ALIGNMENT + GAP
         try:
-            address = self.base + self._top
-            self._top += -(-max(size, 1) // ALIGNMENT) * ALIGNMENT + GAP
-            self._map(self._top)
+            buffer = self._reused(size, room, stream or 0) or self._appended(size, room, stream or 0)
         except BaseException as error:
             self.failure = error
             return 0
-        buffer = Buffer(len(self.buffers), address, size)
+        self.live[buffer.address] = buffer
+        return buffer.address
+
+    def _reused(self, size: int, room: int, stream: int) -> Buffer | None:
+        """Return a buffer of just this room that the stream has freed."""
+        free = self._free_indices.get((room, stream))
+        if self.recording or not free:
+            return None
+        index = free.pop()
+        self.buffers[index] = replace(self.buffers[index], size_bytes=size)
+        return self.buffers[index]
+
+    def _appended(self, size: int, room: int, stream: int) -> Buffer:
+        buffer = Buffer(len(self.buffers), self.base + self._top, size, room, stream)
+        self._map(self._top + room)
+        self._top += room
         self.buffers.append(buffer)
-        self._starts.append(address)
-        self.live[address] = buffer
-        return address
+        self._starts.append(buffer.address)
+        return buffer
 
     def _free(self, address: int | None, _size: int, _device: int, _stream: int | None) -> None:
-        if address is not None:
-            self.live.pop(address, None)
+        buffer = None if address is None else self.live.pop(address, None)
+        if buffer is not None and not self.recording:
+            self._free_indices[buffer.room_bytes, buffer.stream].append(buffer.index)
 
     def _map(self, upto: int) -> None:
         while self._mapped < upto:

@@ -76,7 +76,12 @@ class CudaRecorder:
         """Capture a tape at two placements."""
         for placement in placements:
             self.bench.run(job, placement)
-        recording = self._record(job, placements)
+        self.allocator.recording = True
+        try:
+            recording = self._record(job, placements)
+        finally:
+            self.allocator.recording = False
+        torch.cuda.synchronize()
         self.allocator.trim()
         return recording
 
