@@ -9,11 +9,13 @@ from functools import cache
 
 import torch
 
+from cadence_runtime.cpu import literals
 from cadence_runtime.errors import TraceError
-from cadence_runtime.format.tape import ITEM_BYTES, Literal, Operand, View
+from cadence_runtime.format.tape import Literal, Operand, View
 
-DTYPES: dict[str, torch.dtype] = {name: getattr(torch, name) for name in ITEM_BYTES}
-"""Every dtype that a tape may hold, by its name."""
+DTYPES = literals.DTYPES
+float_value = literals.double
+decode_literal = literals.decode
 
 DTYPE_NAMES: dict[torch.dtype, str] = {dtype: name for name, dtype in DTYPES.items()}
 
@@ -24,11 +26,6 @@ TARGET, HOST = "target", "cpu"
 def float_text(value: float) -> str:
     """Return the 16 hex digits of the IEEE double, most significant first; NaN payloads survive."""
     return struct.pack(">d", value).hex()
-
-
-def float_value(text: str) -> float:
-    """Return the double that `float_text` wrote."""
-    return float(struct.unpack(">d", bytes.fromhex(text))[0])
 
 
 def encode_literal(value: object, target: torch.device) -> Literal:
@@ -77,30 +74,6 @@ def device_text(device: torch.device, target: torch.device) -> str:
         got=f"`{device}`",
         hint="keep the whole stage on one device",
     )
-
-
-def decode_literal(literal: Literal, target: torch.device) -> object:
-    """Return the Python operand that `encode_literal` wrote."""
-    text = literal.text
-    match literal.kind:
-        case "none" | "generator":
-            return None
-        case "bool":
-            return text == "true"
-        case "int":
-            return int(text)
-        case "float":
-            return float_value(text)
-        case "complex":
-            return complex(*map(float_value, text.split(",")))
-        case "str":
-            return text
-        case "dtype":
-            return DTYPES[text]
-        case "device":
-            return target if text == TARGET else torch.device("cpu")
-        case "layout" | "memory_format":
-            return getattr(torch, text)
 
 
 @cache

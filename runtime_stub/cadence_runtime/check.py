@@ -14,7 +14,7 @@ from cadence_runtime.errors import CadenceError, ErrorList, IncompatibleError
 from cadence_runtime.format.cuda import CudaPart
 from cadence_runtime.format.plan import Plan
 from cadence_runtime.format.reader import read_plan
-from cadence_runtime.weights import WeightsFile, find_weights, weight_faults
+from cadence_runtime.weights import open_weights
 from cadence_runtime.zstd import decompress
 
 
@@ -42,7 +42,7 @@ def open_plan(path: str | os.PathLike[str]) -> Plan:
 def check(
     path: str | os.PathLike[str],
     *,
-    weights: str | None = None,
+    weights: str | os.PathLike[str] | None = None,
     target: str | None = None,
     full: bool = False,
 ) -> CheckReport:
@@ -53,8 +53,8 @@ def check(
         return CheckReport(None, errors.errors)
     except CadenceError as error:
         return CheckReport(None, (error,))
-    reasons = [*target_reasons(plan, target), *weights_reasons(plan, os.fspath(path), weights, full)]
-    return CheckReport(plan, tuple(reasons))
+    with open_weights(plan, path, weights) as file:
+        return CheckReport(plan, (*target_reasons(plan, target), *file.faults(plan, digests=full)))
 
 
 def target_reasons(plan: Plan, target: str | None) -> Iterator[CadenceError]:
@@ -68,13 +68,39 @@ def target_reasons(plan: Plan, target: str | None) -> Iterator[CadenceError]:
             hint="compile the spec for this target",
         )
     elif plan.target == "cpu":
-        from cadence_runtime.cpu.environment import environment
-        from cadence_runtime.cpu.numerics import applied
-
-        with applied(plan.provenance.numerics):
-            yield from environment_reasons(dict(plan.provenance.environment), dict(environment()))
+        yield from _cpu_reasons(plan)
     elif plan.cuda is not None:
         yield from _cuda_reasons(plan, plan.cuda)
+
+
+def _cpu_reasons(plan: Plan) -> Iterator[CadenceError]:
+    from cadence_runtime.cpu.environment import environment
+    from cadence_runtime.cpu.numerics import applied, unknown_values
+
+    unknown = list(unknown_values(plan.provenance.numerics))
+    yield from unknown
+    if not unknown:
+        with applied(plan.provenance.numerics):
+            here = dict(environment())
+        yield from environment_reasons(dict(plan.provenance.environment), here)
+    yield from _op_reasons(plan)
+
+
+def _op_reasons(plan: Plan) -> Iterator[CadenceError]:
+    """A plan may come from elsewhere: its ops are held to what a compiler lets in."""
+    from cadence_runtime.cpu.ops import check_op
+
+    stages = {op.name: tape.stage for tape in plan.tapes for op in tape.ops}
+    for name, stage in sorted(stages.items()):
+        reason = check_op(name)
+        if reason is not None:
+            yield IncompatibleError(
+                "CAD6005",
+                f"the plan holds an op that no CPU player runs, `{name}`",
+                expected="aten ops on plain tensors and numbers",
+                got=reason,
+                at=f"stage `{stage}`",
+            )
 
 
 def _cuda_reasons(plan: Plan, part: CudaPart) -> Iterator[CadenceError]:
@@ -104,19 +130,3 @@ def environment_reasons(wanted: Mapping[str, str], here: Mapping[str, str]) -> I
                 got=here.get(name, "not set"),
                 hint="compile the plan on a machine like this one: another environment gives other bits",
             )
-
-
-def weights_reasons(plan: Plan, path: str, given: str | None, full: bool) -> Iterator[CadenceError]:
-    """Yield what is wrong with the weights file; with `full`, look at every byte of it."""
-    found = find_weights(plan, path, given)
-    if found is None:
-        return
-    try:
-        file = WeightsFile(found)
-    except IncompatibleError as error:
-        yield error
-        return
-    try:
-        yield from weight_faults(plan, file, digests=full)
-    finally:
-        file.close()

@@ -3,63 +3,89 @@
 inputs: {token: [1, n]}    push("first", token=<1 x 7>)    ->    n = 7
 """
 
-from collections.abc import Mapping, Sequence
-from itertools import product
+from collections.abc import Iterator, Mapping, Sequence
+from itertools import islice, product
 
 from cadence_runtime.errors import SessionError
+from cadence_runtime.host.expression import ExpressionError
 from cadence_runtime.host.program import Choice, Event
+
+Shape = tuple[int, ...]
 
 
 def read_choices(
-    event: Event, shapes: Mapping[str, tuple[int, ...]], given: Mapping[str, int], params: Mapping[str, int]
+    event: Event, shapes: Mapping[str, Shape], given: Mapping[str, int], known: Mapping[str, int]
 ) -> dict[str, int]:
-    """Return a value for each choice of the event, in its order: those given by name, the rest from the shapes.
+    """Return a value for each choice of the event, in its order: those given by name, the rest from the shapes of its
+    arrays. `known` are params and counters.
 
-    Raises SessionError CAD7051 when no value of the choices makes the shapes that were pushed.
+    Raises SessionError CAD7051 when no value of the choices makes these shapes, CAD7058 when several do. A value that
+    is out of its range is returned: the host step says so.
     """
+    found = list(islice(_readings(event, shapes, given, known), 2))
+    if not found:
+        raise _wrong_shape(event, shapes)
+    if len(found) > 1:
+        raise _open_choice(event, found[0], found[1])
+    return found[0]
+
+
+def _readings(
+    event: Event, shapes: Mapping[str, Shape], given: Mapping[str, int], known: Mapping[str, int]
+) -> Iterator[dict[str, int]]:
+    """Yield every reading of the choices that makes the shapes."""
     ranges = [
         (given[choice.name],) if choice.name in given else _candidates(event, shapes, choice)
         for choice in event.choices
     ]
     for values in product(*ranges):
         chosen = dict(zip((choice.name for choice in event.choices), values, strict=True))
-        if all(_declared(event, name, chosen, params) == shape for name, shape in shapes.items()):
-            return chosen
-    raise wrong_shape(event, shapes, given, params)
+        try:
+            if _declared(event, shapes, {**known, **chosen}) == dict(shapes):
+                yield chosen
+        except ExpressionError:
+            continue  # a value for which a size has none
 
 
-def _candidates(event: Event, shapes: Mapping[str, tuple[int, ...]], choice: Choice) -> Sequence[int]:
+def _candidates(event: Event, shapes: Mapping[str, Shape], choice: Choice) -> Sequence[int]:
     """Return the values that a choice may have: the one size that it names alone, or its whole range."""
     for entry in event.inputs:
         sizes = shapes.get(entry.name, ())
-        if len(sizes) != len(entry.shape):
-            continue
-        for expression, size in zip(entry.shape, sizes, strict=True):
+        for expression, size in zip(entry.shape, sizes, strict=False):
             if expression.text == choice.name:
                 return (size,)
     return range(choice.lower, choice.upper)
 
 
-def _declared(event: Event, name: str, chosen: Mapping[str, int], params: Mapping[str, int]) -> tuple[int, ...]:
-    environment = {**params, **chosen}
+def _declared(event: Event, shapes: Mapping[str, Shape], env: dict[str, int]) -> dict[str, Shape]:
+    """Return the shapes that the event's arrays have with these values."""
     for let, expression in event.lets:
-        if all(used in environment for used in expression.names):
-            environment[let] = expression.evaluate(environment)
-    entry = next(entry for entry in event.inputs if entry.name == name)
-    return tuple(expression.evaluate(environment) for expression in entry.shape)
+        env[let] = expression.evaluate(env)
+    return {
+        entry.name: tuple(size.evaluate(env) for size in entry.shape) for entry in event.inputs if entry.name in shapes
+    }
 
 
-def wrong_shape(
-    event: Event, shapes: Mapping[str, tuple[int, ...]], given: Mapping[str, int], params: Mapping[str, int]
-) -> SessionError:
-    """Return the refusal of shapes that the event cannot have."""
-    declared = {entry.name: f"[{', '.join(e.text for e in entry.shape)}]" for entry in event.inputs if entry.shape}
+def _wrong_shape(event: Event, shapes: Mapping[str, Shape]) -> SessionError:
+    declared = {entry.name: f"[{', '.join(size.text for size in entry.shape)}]" for entry in event.inputs}
     ranges = [f"`{choice.name}` from {choice.lower} to {choice.upper - 1}" for choice in event.choices]
     also = f" with {', '.join(ranges)}" if ranges else ""
     return SessionError(
         "CAD7051",
         f"event `{event.name}` got an input of another shape",
-        expected=", ".join(f"`{name}` {shape}" for name, shape in declared.items() if name in shapes) + also,
+        expected=", ".join(f"`{name}` {declared[name]}" for name in shapes) + also,
         got=", ".join(f"`{name}` {list(shape)}" for name, shape in shapes.items()),
         hint="a plan has no capture for other lengths, and none is padded",
+    )
+
+
+def _open_choice(event: Event, one: Mapping[str, int], other: Mapping[str, int]) -> SessionError:
+    choice = next(choice for choice in event.choices if one[choice.name] != other[choice.name])
+    name = choice.name
+    return SessionError(
+        "CAD7058",
+        f"what is pushed to event `{event.name}` leaves its choice `{name}` open",
+        expected=f"`{name}` from {choice.lower} to {choice.upper - 1}",
+        got=f"{one[name]} and {other[name]} both fit",
+        hint=f'give it by name: `push("{event.name}", {name}={one[name]})`',
     )

@@ -67,6 +67,10 @@ class Player(Protocol):
     def copy(self, array: Array) -> Array:
         """Return an array of its own."""
 
+    def lend(self, array: Array, lent: Array | None) -> Array:
+        """Return an output that stays as it is until it is lent again; `lent` is what was returned the last time, whose
+        memory may be used again."""
+
     def leaf(self, index: int, form: TensorForm) -> Array:
         """Return a copy of a leaf of the active state."""
 

@@ -3,47 +3,50 @@
 Nothing here touches data; a session follows a script with its player.
 """
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
+from typing import NoReturn
 
-from cadence_runtime.format.plan import Plan, TensorForm
+from cadence_runtime.choices import Shape, read_choices
+from cadence_runtime.format.plan import Form, Plan, TensorForm
 from cadence_runtime.format.tape import Literal
-from cadence_runtime.host.program import Event, Stage, Step
-from cadence_runtime.host.step import push
+from cadence_runtime.host.program import Step
+from cadence_runtime.host.step import enabled, push
+
+Value = bool | int | None
+"""An output or a state leaf that is no tensor."""
 
 
 @dataclass(frozen=True, slots=True)
 class Feed:
-    """Where an input of a stage comes from: rows `0:rows` of a queue, or a named value of the event."""
+    """Where an input of a stage comes from: the oldest `rows` rows of a queue, or (None) a named value of the event."""
 
     position: int
     name: str
-    queue: bool
-    axis: int
-    rows: int
+    rows: int | None
 
 
 @dataclass(frozen=True, slots=True)
 class Call:
-    """One run of a capture: what to write first and which outputs to take, as (position, name). `literals` are the
-    outputs that are no tensors, by name."""
+    """One run of a capture: what to write first and which outputs it makes, as (position, name)."""
 
     capture: int
     feeds: tuple[Feed, ...]
     outputs: tuple[tuple[int, str], ...]
-    literals: tuple[tuple[str, bool | int | None], ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
 class EventScript:
-    """One event of a push. `arrivals` are the queues that its inputs join, `emits` the names it returns; `fills` are
-    the rows that each queue is left with, `restarts` says that queues go back to their start."""
+    """One event of a push. `arrivals` are the queues that its inputs join, `emits` the outputs that it returns, of
+    which `constants` are no tensors; `fills` says how many rows each queue is left with, `restarts` that all go back to
+    their start."""
 
     event: str
     calls: tuple[Call, ...]
     arrivals: tuple[str, ...]
     emits: tuple[str, ...]
-    fills: tuple[tuple[str, int], ...]
+    constants: Mapping[str, Value]
+    fills: Mapping[str, int]
     restarts: bool
 
 
@@ -66,66 +69,76 @@ class ScriptBook:
         self._counters = {counter.name: index for index, counter in enumerate(plan.program.counters)}
         self._numbers = {event.name: index for index, event in enumerate(plan.program.events)}
         self._transitions = {(t.source, t.event, t.choices): t for t in plan.transitions}
-        self._made: dict[tuple[int, str, tuple[int, ...]], Script] = {}
+        self._made: dict[tuple[object, ...], Script] = {}
 
-    def find(self, node: int, event: str, choices: Mapping[str, int]) -> Script:
-        """Return the script of a push at a node. Raises SessionError CAD70xx for one that may not happen."""
-        key = (node, event, tuple(choices.values()))
+    def find(self, node: int, event: str, shapes: Mapping[str, Shape], given: Mapping[str, int]) -> Script:
+        """Return the script of a push at a node, by the shapes of the arrays that it brings and the choices that it
+        names. Raises SessionError for one that may not happen."""
+        key = (node, event, *shapes.values(), *given.items())
         script = self._made.get(key)
         if script is None:
-            script = self._made[key] = self._make(node, event, choices)
+            script = self._made[key] = self._make(node, event, shapes, given)
         return script
 
-    def _make(self, node: int, event: str, choices: Mapping[str, int]) -> Script:
-        steps = push(self.plan.program, self.plan.nodes[node].configuration, event, choices)
-        transition = self._transitions[node, self._numbers[event], steps[0].choices]
-        remaining = list(transition.captures)
-        events = tuple(self._event(step, remaining) for step in steps)
-        return Script(events, transition.target)
+    def refuse(self, node: int, event: str) -> NoReturn:
+        """Raise what the host step says of an event that is not there, is internal or is not enabled."""
+        found = self._events.get(event)
+        choices = {choice.name: choice.lower for choice in found.choices} if found else {}
+        push(self.plan.program, self.plan.nodes[node].configuration, event, choices)
+        raise AssertionError(f"event `{event}` is not enabled, but may happen")
 
-    def _event(self, step: Step, remaining: list[int]) -> EventScript:
-        """Return the script of one step, taking its captures off the front of those that remain."""
-        event = self._events[step.event]
-        calls = [self._call(remaining.pop(0)) for _ in step.runs]
-        if event.reset:
-            calls.append(Call(remaining.pop(0), (), ()))
-        counters = step.after.counters
-        fills = tuple((q.name, counters[self._counters[q.counter]]) for q in self.plan.program.queues)
-        arrivals = tuple(entry.name for entry in event.inputs if entry.name in self._queues and not event.internal)
-        return EventScript(event.name, tuple(calls), arrivals, _emitted(event, self._stages), fills, event.reset)
+    def _make(self, node: int, name: str, shapes: Mapping[str, Shape], given: Mapping[str, int]) -> Script:
+        program, configuration = self.plan.program, self.plan.nodes[node].configuration
+        if name not in enabled(program, configuration):
+            self.refuse(node, name)
+        counters = zip((counter.name for counter in program.counters), configuration.counters, strict=True)
+        choices = read_choices(self._events[name], shapes, given, {**dict(program.params), **dict(counters)})
+        steps = push(program, configuration, name, choices)
+        transition = self._transitions[node, self._numbers[name], steps[0].choices]
+        captures = iter(transition.captures)
+        return Script(tuple(self._event(step, captures) for step in steps), transition.target)
 
-    def _call(self, index: int) -> Call:
-        capture = self.plan.captures[index]
-        stage = self._stages[capture.key.stage]
-        feeds = tuple(
-            self._feed(position, stage.inputs[position].name, form)
-            for position, form in enumerate(capture.key.inputs)
-            if isinstance(form, TensorForm)
+    def _event(self, step: Step, captures: Iterator[int]) -> EventScript:
+        """Return the script of one step, which takes the next captures."""
+        event, counters = self._events[step.event], step.after.counters
+        numbers = [next(captures) for _ in step.runs]
+        made: dict[str, Form] = {}
+        for number in numbers:
+            made.update(self._outputs(number))
+        emits = tuple(name for name in event.outputs if name in made)
+        reset = (Call(next(captures), (), ()),) if event.reset else ()
+        return EventScript(
+            event.name,
+            (*(self._call(number) for number in numbers), *reset),
+            tuple(entry.name for entry in event.inputs if entry.name in self._queues and not event.internal),
+            emits,
+            {name: literal_value(form) for name in emits if isinstance(form := made[name], Literal)},
+            {queue.name: counters[self._counters[queue.counter]] for queue in self._queues.values()},
+            event.reset,
         )
-        forms = list(zip(stage.outputs, capture.outputs, strict=True))
-        outputs = tuple((i, name) for i, (name, form) in enumerate(forms) if isinstance(form, TensorForm))
-        literals = tuple((name, literal_value(form)) for name, form in forms if not isinstance(form, TensorForm))
-        return Call(index, feeds, outputs, literals)
+
+    def _outputs(self, capture: int) -> Iterator[tuple[str, Form]]:
+        row = self.plan.captures[capture]
+        return zip(self._stages[row.key.stage].outputs, row.outputs, strict=True)
+
+    def _call(self, number: int) -> Call:
+        capture = self.plan.captures[number]
+        inputs = zip(self._stages[capture.key.stage].inputs, capture.key.inputs, strict=True)
+        feeds = [
+            self._feed(i, entry.name, form) for i, (entry, form) in enumerate(inputs) if isinstance(form, TensorForm)
+        ]
+        outputs = enumerate(self._outputs(number))
+        return Call(
+            number, tuple(feeds), tuple((i, name) for i, (name, form) in outputs if isinstance(form, TensorForm))
+        )
 
     def _feed(self, position: int, name: str, form: TensorForm) -> Feed:
         queue = self._queues.get(name)
-        axis = queue.axis if queue else 0
-        return Feed(position, name, queue is not None, axis, form.sizes[axis] if queue else 0)
+        return Feed(position, name, None if queue is None else form.sizes[queue.axis])
 
 
-def literal_value(literal: Literal) -> bool | int | None:
+def literal_value(literal: Literal) -> Value:
     """Return an output or a state leaf that is no tensor."""
     if literal.kind == "bool":
         return literal.text == "true"
     return int(literal.text) if literal.kind == "int" else None
-
-
-def _emitted(event: Event, stages: Mapping[str, Stage]) -> tuple[str, ...]:
-    """Return the names of what an event returns: what it lists, or all outputs that no later stage of it takes."""
-    if event.outputs:
-        return event.outputs
-    names: list[str] = []
-    for index, name in enumerate(event.run):
-        taken = {entry.name for later in event.run[index + 1 :] for entry in stages[later].inputs}
-        names += [output for output in stages[name].outputs if output not in taken and output not in names]
-    return tuple(names)

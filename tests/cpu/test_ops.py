@@ -7,8 +7,7 @@ import torch
 from torch import Tensor
 from torch.profiler import ProfilerActivity, profile
 
-from cadence_runtime.cpu.graph import schema_of
-from cadence_runtime.cpu.ops import OUT_VARIANTS, check_op
+from cadence_runtime.cpu.ops import OUT_VARIANTS, check_op, schema_of
 
 SIZE = (64, 96)
 

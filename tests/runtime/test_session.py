@@ -29,7 +29,7 @@ def test_what_a_push_takes_is_checked_by_name(plan_of: PlanOf) -> None:
             "CAD7056: event `frame` takes other inputs\n  expected: `x`\n  got:      unknown `y`; without `x`"
         )
         assert refusal(session.push, "frmae", x=X) == (
-            "CAD7001: there is no event `frmae`\n  expected: `frame`, `turn`\n  got:      `frmae`"
+            "CAD7001: there is no event `frmae`\n  expected: one of `frame`, `turn`\n  got:      frmae"
         )
         assert session.push("frame", x=X).all("y") != ()  # nothing has happened before
 
@@ -131,7 +131,7 @@ def test_copies_stay_and_borrowed_views_follow_the_plan(plan_of: PlanOf) -> None
         copy = session.push("frame", x=torch.ones(1, 1, 16))["y"]
         before = copy.clone()
         borrowed = session.push("frame", x=torch.ones(1, 1, 16), borrow=True)["y"]
-        last = session.push("frame", x=-torch.ones(1, 1, 16))["y"]
+        last = session.push("frame", x=-torch.ones(1, 1, 16), borrow=True)["y"]
         assert torch.equal(copy, before)
         assert torch.equal(borrowed, last)  # the same bytes, overwritten by the push that came after
 

@@ -9,7 +9,7 @@ at each replay; those bytes are counted and reported.
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from cadence_runtime.cpu.ops import OUT_VARIANTS, check_op
+from cadence_runtime.cpu.ops import check_op, writes_in_place
 from cadence_runtime.errors import TargetError
 from cadence_runtime.format.tape import Op, Tape, View
 from cadencec.arena.lifetimes import buffers
@@ -69,7 +69,7 @@ def _seen_as_several(tape: Tape) -> set[int]:
 
 
 def _writes_in_place(op: Op, fresh: bool) -> bool:
-    return not fresh or (op.name in OUT_VARIANTS and len(op.outs) == 1)
+    return not fresh or writes_in_place(op)
 
 
 def _fresh(op: Op) -> Iterator[int]:

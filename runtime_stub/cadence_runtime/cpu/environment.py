@@ -5,6 +5,8 @@ import platform
 
 import torch
 
+from cadence_runtime.cpu.numerics import flushes_denormals, text_of
+
 _ISA = ("_is_avx2_supported", "_is_avx512_supported", "_is_avx512_bf16_supported", "_is_vnni_supported",
         "_is_amx_tile_supported", "_is_amx_fp16_supported")  # fmt: skip
 _VARIABLES = ("ATEN_CPU_CAPABILITY", "MKL_CBWR", "MKL_ENABLE_INSTRUCTIONS", "ONEDNN_MAX_CPU_ISA")
@@ -17,6 +19,8 @@ def environment() -> tuple[tuple[str, str], ...]:
         "cpu.capability": torch.backends.cpu.get_cpu_capability(),
         "cpu.isa": " ".join(isa) or "base",
         "cpu.machine": platform.machine(),
+        "default_dtype": str(torch.get_default_dtype()).removeprefix("torch."),
+        "flush_denormal": text_of(flushes_denormals()),
         "mkl": _version("mkl"),
         "mkldnn": _version("mkldnn"),
         "threads": str(torch.get_num_threads()),

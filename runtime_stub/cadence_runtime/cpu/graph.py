@@ -13,14 +13,15 @@ views of it are `as_strided`.
 The interpreter runs ops in the order of the tape and its optimiser is off: nothing is fused, folded or moved.
 """
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import torch
 from torch import Tensor
 
-from cadence_runtime.cpu.literals import decode
-from cadence_runtime.cpu.ops import OUT_VARIANTS
+from cadence_runtime.cpu.literals import HOST, decode
+from cadence_runtime.cpu.ops import OUT_VARIANTS, numbers, schema_of, stand_for_tensors, writes_in_place
+from cadence_runtime.errors import PlanError
 from cadence_runtime.format.tape import Literal, Op, Operand, Tape, View
 
 Locate = Callable[[View], Tensor]
@@ -38,8 +39,8 @@ class GraphBuilder:
         tensors.setType(torch._C.ListType.ofTensors())
         self._unpack = self._graph.create("prim::ListUnpack", [tensors], 0)
         self._graph.appendNode(self._unpack)
-        self._passed: dict[View, Any] = {}
-        self._made: dict[int, tuple[View, Any]] = {}
+        self._views: dict[View, Any] = {}
+        self._made: dict[int, Any] = {}
 
     def finish(self) -> "Script":
         """Return the graph as something to call."""
@@ -47,18 +48,22 @@ class GraphBuilder:
         return Script(torch._C._create_function_from_graph("stage", self._graph), self.tensors)
 
     def add_op(self, op: Op) -> None:
-        """Append one op of the tape."""
+        """Append one op of the tape, unless it only makes views of what is there."""
+        if not op.reads and not op.writes and all(map(self._is_there, op.outs)):
+            return
         target = self._planned_output(op)
         name = OUT_VARIANTS[op.name] if target is not None else op.name
+        arguments = schema_of(name).arguments
         values = [
             self.external(self.locate(target))
             if target is not None and argument.is_out
             else self._argument(op, i, argument)
-            for i, argument in enumerate(schema_of(name).arguments)
+            for i, argument in enumerate(arguments)
         ]
         node = self._append(op.name.partition(".")[0], values, len(op.outs))
+        self._check(op, name, node)
         if target is None:
-            mutated = self._mutated(op, name)
+            mutated = _mutated(op, arguments)
             for out, value in zip(op.outs, node.outputs(), strict=True):
                 self._keep(out, value, mutated)
 
@@ -76,13 +81,22 @@ class GraphBuilder:
         return self._unpack.addOutput()
 
     def value(self, view: View) -> Any:
-        """Return the value of a view."""
+        """Return the value of a view. Raises PlanError CAD5602 for one of a result that no op has made yet."""
+        if view not in self._views:
+            self._views[view] = self._new_value(view)
+        return self._views[view]
+
+    def _new_value(self, view: View) -> Any:
         if view.storage in self.located:
-            if view not in self._passed:
-                self._passed[view] = self.external(self.locate(view))
-            return self._passed[view]
-        made, value = self._made[view.storage]
-        return value if view == made else self._window(value, view)
+            return self.external(self.locate(view))
+        if view.storage in self._made:
+            return self._window(self._made[view.storage], view)
+        raise PlanError(
+            "CAD5602",
+            f"a tape of stage `{self.tape.stage}` reads what none of its ops has made yet",
+            expected="an op that makes it, before it is read",
+            got=f"none for storage {view.storage}",
+        )
 
     def _window(self, value: Any, view: View) -> Any:
         """Return another view of a result, of the same dtype: others are of storages with memory."""
@@ -93,56 +107,50 @@ class GraphBuilder:
             value = self._append("aten::_conj", [value], 1).output()
         return self._append("aten::_neg_view", [value], 1).output() if view.neg else value
 
+    def _check(self, op: Op, name: str, node: Any) -> None:
+        """The interpreter picks the overload by the types of the values: hold it to the one that the tape names."""
+        chosen = node.schema().partition("(")[0]
+        if chosen != name and not (chosen.startswith(f"{name.partition('.')[0]}.Scalar") and numbers(op)):
+            raise PlanError(
+                "CAD5603",
+                f"a tape of stage `{self.tape.stage}` calls `{op.name}` with other operands than it takes",
+                expected=str(schema_of(name)),
+                got=node.schema(),
+                at=op.source or None,
+            )
+
+    def _is_there(self, out: Operand) -> bool:
+        if isinstance(out, tuple):
+            return all(map(self._is_there, out))
+        return not isinstance(out, View) or out.storage in self.located or out.storage in self._made
+
     def _planned_output(self, op: Op) -> View | None:
         """Return the output that the op writes into memory that is there already, if it makes one."""
-        if op.name not in OUT_VARIANTS or len(op.outs) != 1:
-            return None
-        out = op.outs[0]
+        out = op.outs[0] if writes_in_place(op) else None
         return out if isinstance(out, View) and out.storage in self.located else None
 
     def _argument(self, op: Op, index: int, argument: Any) -> Any:
-        named = dict(op.kwargs)
-        if argument.name in named:
-            return self._operand(named[argument.name], argument.type)
-        if index < len(op.args) and not argument.kwarg_only:
-            return self._operand(op.args[index], argument.type)
-        return self._graph.insertConstant(argument.default_value)
+        operand = _given(op, index, argument)
+        if operand is None:
+            return self._graph.insertConstant(argument.default_value)
+        if isinstance(operand, Literal) and isinstance(argument.type, torch._C.TensorType):
+            operand_value = _as_tensor(operand) if stand_for_tensors(op, [operand]) else _constant(operand)
+            return self._graph.insertConstant(operand_value)
+        return self._operand(operand, argument.type)
 
     def _operand(self, operand: Operand, kind: Any) -> Any:
         if isinstance(operand, View):
             return self.value(operand)
         if isinstance(operand, Literal):
             return self._graph.insertConstant(_constant(operand))
-        if any(isinstance(item, View) for item in operand):
-            return self._list(operand)
-        items = [decode(item) for item in operand if isinstance(item, Literal)]
-        if not items:
-            return self._empty_list(kind)
-        return self._graph.insertConstant(items)
-
-    def _list(self, operands: tuple[Operand, ...]) -> Any:
-        values = [self._operand(item, None) for item in operands]
+        kind = kind.getElementType() if isinstance(kind, torch._C.OptionalType) else kind
+        if operand and all(isinstance(item, Literal) for item in operand) and not _holds_tensors(kind):
+            return self._graph.insertConstant([decode(item) for item in operand if isinstance(item, Literal)])
+        # The interpreter tells lists apart by the type of their elements, and an empty constant has none.
+        values = [self._operand(item, kind.getElementType()) for item in operand]
         node = self._append("prim::ListConstruct", values, 1)
-        holes = any(isinstance(item, Literal) for item in operands)
-        element = torch._C.OptionalType(torch._C.TensorType.get()) if holes else torch._C.TensorType.get()
-        node.output().setType(torch._C.ListType(element))
+        node.output().setType(kind)
         return node.output()
-
-    def _empty_list(self, kind: Any) -> Any:
-        node = self._append("prim::ListConstruct", [], 1)
-        inner = kind.getElementType() if isinstance(kind, torch._C.OptionalType) else kind
-        node.output().setType(inner)
-        return node.output()
-
-    def _mutated(self, op: Op, name: str) -> frozenset[int]:
-        """Return the storages that the op writes through its operands."""
-        named = dict(op.kwargs)
-        found: set[int] = set()
-        for index, argument in enumerate(schema_of(name).arguments):
-            if argument.alias_info is not None and argument.alias_info.is_write:
-                operand = named.get(argument.name, op.args[index] if index < len(op.args) else None)
-                found.update(view.storage for view in (operand,) if isinstance(view, View))
-        return frozenset(found)
 
     def _keep(self, out: Operand, value: Any, mutated: frozenset[int]) -> None:
         """Remember a result, or copy it to where it belongs; a list of results is unpacked."""
@@ -155,12 +163,47 @@ class GraphBuilder:
             if out.storage in self.located:
                 self.copy(self.locate(out), value)
             elif out.storage not in self._made:
-                self._made[out.storage] = (out, value)
+                self._made[out.storage] = self._views[out] = value
 
     def _append(self, kind: str, inputs: Sequence[Any], outputs: int) -> Any:
         node = self._graph.create(kind, list(inputs), outputs)
         self._graph.appendNode(node)
         return node
+
+
+def _given(op: Op, index: int, argument: Any) -> Operand | None:
+    """Return what an op is called with for an argument of its schema."""
+    named = dict(op.kwargs)
+    if argument.name in named or argument.kwarg_only:
+        return named.get(argument.name)
+    return op.args[index] if index < len(op.args) else None
+
+
+def _as_tensor(number: Literal) -> Tensor:
+    """Return a number as a tensor without dims, as wide as Python's."""
+    kinds = {"bool": torch.bool, "int": torch.int64, "float": torch.float64, "complex": torch.complex128}
+    return torch.tensor(decode(number), dtype=kinds[number.kind], device=HOST)
+
+
+def _mutated(op: Op, arguments: Sequence[Any]) -> frozenset[int]:
+    """Return the storages that the op writes through its operands."""
+    operands = [
+        _given(op, index, argument)
+        for index, argument in enumerate(arguments)
+        if argument.alias_info is not None and argument.alias_info.is_write
+    ]
+    return frozenset(view.storage for view in operands if isinstance(view, View))
+
+
+def _holds_tensors(kind: Any) -> bool:
+    element = kind.getElementType()
+    element = element.getElementType() if isinstance(element, torch._C.OptionalType) else element
+    return isinstance(element, torch._C.TensorType)
+
+
+_BELOW_AUTOGRAD = torch._C.DispatchKeySet(torch._C.DispatchKey.AutogradCPU)
+for _key in ("AutogradOther", "ADInplaceOrView", "AutocastCPU"):
+    _BELOW_AUTOGRAD = _BELOW_AUTOGRAD | torch._C.DispatchKeySet(getattr(torch._C.DispatchKey, _key))
 
 
 class Script:
@@ -172,13 +215,14 @@ class Script:
         self._tensors: object = torch._C.ScriptList(tensors) if tensors else []
 
     def __call__(self) -> None:
-        """Run once, without autograd and without the optimiser. Both switches are the process's, so they are put back;
-        the raw functions take a tenth of the time of torch's context managers."""
+        """Run once, without autograd, autocast and optimiser, as the tape was recorded. The switches are the calling
+        thread's and are put back; the raw functions take a tenth of the time of torch's context managers."""
         grad, optimised = torch.is_grad_enabled(), torch._C._get_graph_executor_optimize()
         torch._C._set_grad_enabled(False)
         torch._C._set_graph_executor_optimize(False)
         try:
-            self._function(self._tensors)
+            with torch._C._ExcludeDispatchKeyGuard(_BELOW_AUTOGRAD):
+                self._function(self._tensors)
         finally:
             torch._C._set_graph_executor_optimize(optimised)
             torch._C._set_grad_enabled(grad)
@@ -193,15 +237,3 @@ def _constant(literal: Literal) -> object:
     if literal.kind == "memory_format":
         return MEMORY_FORMATS[literal.text]
     return LAYOUTS[literal.text] if literal.kind == "layout" else decode(literal)
-
-
-_schemas: dict[str, Any] = {}
-
-
-def schema_of(name: str) -> Any:
-    """Return torch's schema of an op by name and overload."""
-    if name not in _schemas:
-        base, _, overload = name.partition(".")
-        found: Mapping[str, Any] = {s.overload_name: s for s in torch._C._jit_get_schemas_for_operator(base)}
-        _schemas[name] = found[overload]
-    return _schemas[name]

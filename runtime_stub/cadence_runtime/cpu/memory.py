@@ -3,17 +3,28 @@
 import torch
 from torch import Tensor
 
-from cadence_runtime.cpu.literals import DTYPES
+from cadence_runtime.cpu.literals import DTYPES, HOST
+from cadence_runtime.errors import DeviceError
 from cadence_runtime.format.tape import View
 
 ALIGNMENT = 256
+
+
+def zeros(size_bytes: int, what: str) -> Tensor:
+    """Return zeroed bytes. Raises DeviceError CAD8011 where there is no memory for them."""
+    try:
+        return torch.zeros(size_bytes, dtype=torch.uint8, device=HOST)
+    except RuntimeError:
+        raise DeviceError(
+            "CAD8011", f"there is no memory for {what}", expected=f"{size_bytes} bytes", got="the system refused them"
+        ) from None
 
 
 class Arena:
     """`size_bytes` of host memory that starts on a multiple of 256 bytes, zeroed."""
 
     def __init__(self, size_bytes: int) -> None:
-        whole = torch.zeros(size_bytes + ALIGNMENT, dtype=torch.uint8)
+        whole = zeros(size_bytes + ALIGNMENT, "the arena of the plan")
         self._skip = -whole.data_ptr() % ALIGNMENT
         self._storage = whole.untyped_storage()
         self.bytes = whole[self._skip : self._skip + size_bytes]
@@ -28,7 +39,7 @@ class Arena:
         """Return a tensor whose storage begins at byte `offset` and whose elements begin `first` elements later."""
         kind = DTYPES[dtype]
         start = (self._skip + offset) // kind.itemsize + first
-        return torch.empty(0, dtype=kind).set_(self._storage, start, sizes, strides)
+        return torch.empty(0, dtype=kind, device=HOST).set_(self._storage, start, sizes, strides)
 
     def view(self, offset: int, view: View) -> Tensor:
         """Return a tape's view of a storage that begins at byte `offset`."""

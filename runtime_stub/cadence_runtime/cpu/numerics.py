@@ -1,35 +1,162 @@
-"""The numeric switches that a plan was compiled under, as far as they bear on the CPU."""
+"""The numeric switches that a plan was compiled under, as far as they bear on the CPU.
 
-from collections.abc import Callable, Iterable, Iterator
-from contextlib import contextmanager
+They are the process's, not a plan's, and bits depend on them. So an open plan *holds* them: they are set when the first
+plan opens, a second plan that needs other values is refused, and the last one to close puts back what was there.
+"""
+
+import threading
+import weakref
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import ExitStack, contextmanager
+from functools import partial
+from typing import NamedTuple
 
 import torch
 
+from cadence_runtime.errors import IncompatibleError, raise_all
 
-def _flushes_denormals() -> bool:
-    return bool(torch.tensor(1e-310, dtype=torch.float64).mul(1.0).item() == 0.0)
+Pairs = Iterable[tuple[str, str]]
+
+BOOLEANS = frozenset(["true", "false"])
+COUNTS = frozenset(map(str, range(1, 1025)))
+PRECISIONS = frozenset(["highest", "high", "medium"])
+FORMATS = frozenset(["none", "ieee", "tf32", "bf16"])
 
 
-SWITCHES: dict[str, tuple[Callable[[], object], Callable[[str], object]]] = {
-    "threads": (torch.get_num_threads, lambda text: torch.set_num_threads(int(text))),
-    "flush_denormal": (_flushes_denormals, lambda text: torch.set_flush_denormal(text == "true")),
-    "float32_matmul_precision": (torch.get_float32_matmul_precision, torch.set_float32_matmul_precision),
+class Switch(NamedTuple):
+    """How a switch is read, how it is written from text, and the texts that it takes."""
+
+    read: Callable[[], object]
+    write: Callable[[str], object]
+    allowed: frozenset[str] = BOOLEANS
+
+
+def is_true(text: str) -> bool:
+    """Return a boolean switch's text as a bool."""
+    return text == "true"
+
+
+def flushes_denormals() -> bool:
+    """Return whether the calling thread takes denormal numbers for zero; torch has no getter."""
+    return bool(torch.tensor(1e-310, dtype=torch.float64, device="cpu").mul(1.0).item() == 0.0)
+
+
+def _onednn_precision(op: str) -> Switch:
+    read, write = torch._C._get_fp32_precision_getter, torch._C._set_fp32_precision_setter
+    return Switch(partial(read, "mkldnn", op), partial(write, "mkldnn", op), FORMATS)
+
+
+SWITCHES: dict[str, Switch] = {
+    "threads": Switch(torch.get_num_threads, lambda text: torch.set_num_threads(int(text)), COUNTS),
+    "flush_denormal": Switch(flushes_denormals, lambda text: torch.set_flush_denormal(is_true(text))),
+    "deterministic_algorithms": Switch(
+        torch.are_deterministic_algorithms_enabled,
+        lambda text: torch.use_deterministic_algorithms(is_true(text)),
+    ),
+    "float32_matmul_precision": Switch(
+        torch.get_float32_matmul_precision, torch.set_float32_matmul_precision, PRECISIONS
+    ),
+    # Behind the one above, which sets them too.
+    "mkldnn.matmul.fp32_precision": _onednn_precision("matmul"),
+    "mkldnn.conv.fp32_precision": _onednn_precision("conv"),
+    "mkldnn.enabled": Switch(torch._C._get_mkldnn_enabled, lambda text: torch._C._set_mkldnn_enabled(is_true(text))),
 }
+"""In the order in which they are set."""
 
 
-def apply(numerics: Iterable[tuple[str, str]]) -> None:
-    """Set the process's switches as the plan says; they stay."""
-    for name, text in numerics:
-        if name in SWITCHES:
-            SWITCHES[name][1](text)
+def read(names: Iterable[str] = SWITCHES, table: Mapping[str, Switch] = SWITCHES) -> dict[str, str]:
+    """Return switches as text, by name."""
+    return {name: text_of(table[name].read()) for name in names}
+
+
+def text_of(value: object) -> str:
+    """Return a switch's value as a plan records it."""
+    return str(value).lower() if isinstance(value, bool) else str(value)
 
 
 @contextmanager
-def applied(numerics: Iterable[tuple[str, str]]) -> Iterator[None]:
-    """Run with the switches set, and put them back."""
-    before = [(name, str(read()).lower()) for name, (read, _) in SWITCHES.items()]
-    apply(numerics)
-    try:
+def applied(wanted: Pairs, table: Mapping[str, Switch] = SWITCHES) -> Iterator[None]:
+    """Run with switches set, those that the table has, and put them back."""
+    named = dict(wanted)
+    with ExitStack() as stack:
+        for name, switch in table.items():
+            if name in named:
+                stack.callback(switch.write, text_of(switch.read()))
+                switch.write(named[name])
         yield
-    finally:
-        apply(before)
+
+
+def unknown_values(wanted: Pairs) -> Iterator[IncompatibleError]:
+    """Yield CAD6007 for each switch with a value that it cannot have."""
+    for name, text in wanted:
+        if name in SWITCHES and text not in SWITCHES[name].allowed:
+            yield IncompatibleError(
+                "CAD6007",
+                f"the plan wants a value of the numeric switch `{name}` that it does not take",
+                expected=_one_of(SWITCHES[name].allowed),
+                got=text,
+            )
+
+
+def _one_of(allowed: frozenset[str]) -> str:
+    return "a count from 1 to 1024" if allowed is COUNTS else ", ".join(sorted(allowed))
+
+
+class Hold:
+    """The switches that one open plan depends on, until it is released."""
+
+    def __init__(self, values: Mapping[str, str], before: Mapping[str, str]) -> None:
+        self.values, self.before = values, before
+
+    def release(self) -> None:
+        """Let go; the last one puts back what was there before the first."""
+        with _lock:
+            if self in _open:
+                _open.remove(self)
+                if not _open:
+                    _write(self.before)
+
+    def on_this_thread(self) -> None:
+        """Set what torch keeps for each thread: one that has run torch before does not notice a new count."""
+        threads = int(self.values["threads"])
+        if torch.get_num_threads() != threads:
+            torch.set_num_threads(threads)
+        torch.set_flush_denormal(is_true(self.values["flush_denormal"]))
+
+
+def hold(wanted: Pairs) -> Hold:
+    """Set the process's switches as a plan needs them. Raises IncompatibleError CAD6006 for each that another open plan
+    needs otherwise; then nothing has changed."""
+    with _lock:
+        now = read()
+        values = {**now, **{name: text for name, text in wanted if name in SWITCHES}}
+        for other in _open:
+            raise_all(_conflicts(values, other.values))
+            held = Hold(values, other.before)
+            break
+        else:
+            held = Hold(values, now)
+        _write(values)
+        _open.add(held)
+        return held
+
+
+_lock = threading.Lock()
+_open: "weakref.WeakSet[Hold]" = weakref.WeakSet()
+
+
+def _write(values: Mapping[str, str]) -> None:
+    for name, text in values.items():
+        SWITCHES[name].write(text)
+
+
+def _conflicts(wanted: Mapping[str, str], held: Mapping[str, str]) -> Iterator[IncompatibleError]:
+    for name, text in wanted.items():
+        if held[name] != text:
+            yield IncompatibleError(
+                "CAD6006",
+                f"another plan that is open here needs another `{name}`",
+                expected=held[name],
+                got=text,
+                hint="close the other plan first, or load this one in a process of its own",
+            )

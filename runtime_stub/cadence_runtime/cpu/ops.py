@@ -4,9 +4,14 @@ Only ops listed here get planned memory. Every entry is proven by a test: no all
 and the bits are equal, for contiguous and for strided operands.
 """
 
+import re
+from collections.abc import Iterable
+from functools import cache
 from typing import Any
 
 import torch
+
+from cadence_runtime.format.tape import Literal, Op, View
 
 OUT_VARIANTS: dict[str, str] = {
     "aten::_slow_conv2d_forward": "aten::_slow_conv2d_forward.output",
@@ -44,6 +49,40 @@ OUT_VARIANTS: dict[str, str] = {
 }
 """The `out=` overload of each op whose result may be planned."""
 
+RANKS = {"bool": 0, "int": 1, "uint": 1, "float": 2, "bfloat": 2, "complex": 3}
+"""Kinds of numbers, the narrower first, by the letters that names of dtypes and kinds of literals begin with."""
+
+
+def writes_in_place(op: Op) -> bool:
+    """Return whether the op can write its one result into memory that is there already."""
+    return op.name in OUT_VARIANTS and len(op.outs) == 1 and stand_for_tensors(op, numbers(op))
+
+
+def numbers(op: Op) -> tuple[Literal, ...]:
+    """Return the Python numbers that the op takes where its schema has tensors."""
+    arguments = zip(op.args, schema_of(op.name).arguments, strict=False)
+    return tuple(
+        operand
+        for operand, argument in arguments
+        if isinstance(operand, Literal) and operand.kind in RANKS and isinstance(argument.type, torch._C.TensorType)
+    )
+
+
+def stand_for_tensors(op: Op, literals: Iterable[Literal]) -> bool:
+    """Return whether tensors without dims can stand for numbers.
+
+    torch wraps a number so that it never widens a dtype of its own kind or a wider one. A plain tensor without dims
+    does the same beside tensors that have dims. Anywhere else the number has to go to the overload that takes a scalar,
+    which writes nothing in place.
+    """
+    beside = [view for view in op.args if isinstance(view, View)]
+    return all(view.sizes and _rank(view.dtype) >= _rank(literal.kind) for view in beside for literal in literals)
+
+
+def _rank(name: str) -> int:
+    return RANKS[re.split("[0-9]", name, maxsplit=1)[0]]
+
+
 REFUSED = frozenset(["aten::from_file", "aten::_pin_memory", "aten::set_", "aten::resize_", "aten::_resize_output_"])
 """Ops that open files or change what memory a tensor stands on."""
 
@@ -55,17 +94,24 @@ PLAIN_TYPES = frozenset(
 def check_op(name: str) -> str | None:
     """Return why an op may not be part of a plan, or None. Plans come from elsewhere: only ops that compute tensors
     from tensors and numbers run."""
-    base, _, overload = name.partition(".")
+    base = name.partition(".")[0]
     if not base.startswith("aten::"):
         return f"an op of another library, `{base.partition('::')[0]}`"
     if base in REFUSED:
         return "an op that reaches beyond its operands"
-    schemas = {schema.overload_name: schema for schema in torch._C._jit_get_schemas_for_operator(base)}
-    if overload not in schemas:
+    try:
+        schema = schema_of(name)
+    except KeyError:
         return "no op of this torch"
-    schema = schemas[overload]
     strange = sorted({_base(argument.type) for argument in (*schema.arguments, *schema.returns)} - PLAIN_TYPES)
     return f"an operand of type {', '.join(strange)}" if strange else None
+
+
+@cache
+def schema_of(name: str) -> Any:
+    """Return torch's schema of an op by name and overload; raises KeyError where there is none."""
+    base, _, overload = name.partition(".")
+    return {schema.overload_name: schema for schema in torch._C._jit_get_schemas_for_operator(base)}[overload]
 
 
 def _base(kind: Any) -> str:
