@@ -7,7 +7,7 @@ the walk at the end. Nothing here writes a file.
 """
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 import torch
@@ -20,6 +20,7 @@ from cadence_runtime.format.tape import Tape
 from cadencec.passes.pipeline import ALL, optimise
 from cadencec.passes.program import Program
 from cadencec.plan.assemble import Traced, assemble
+from cadencec.plan.external import externalise
 from cadencec.plan.release import apply_release, digests, read_release
 from cadencec.spec.spec import Spec
 from cadencec.targets.backend import Backend, Finding
@@ -92,9 +93,11 @@ def compile_spec(
         release = read_release(spec)
         traced, stock, fresh = (_build(spec, release, device, position, progress) for position in range(3))
         check_same_weights(traced.weights, stock.weights, "two builds of the model are not equal", _SEED_HINT)
-        kept = _Kept(traced.weights, switches, device, traced.jobs.leaves.paths, backend)
+        # A dictionary of its own: large constants join the weights of the plan, not those of the model.
+        weights = replace(traced.weights, tensors=dict(traced.weights.tensors))
+        kept = _Kept(weights, switches, device, traced.jobs.leaves.paths, backend)
         found = _explore(spec, traced, stock, kept, node_limit, progress)
-        walked = _walk(kept, found, fresh, walk_events, progress)
+        walked = _walk(kept, found, traced.weights, fresh, walk_events, progress)
         plan = assemble(
             spec,
             Traced(
@@ -103,7 +106,7 @@ def compile_spec(
                 tapes=tuple(kept.tapes),
                 lowered=kept.lowered,
                 constants=kept.constants,
-                weights=traced.weights,
+                weights=weights,
                 published=digests(release),
                 fidelity=kept.fidelity(walked),
                 numerics=tuple(sorted({**kept.numerics, **dict(shown(spec.numerics))}.items())),
@@ -154,7 +157,9 @@ def _explore(spec: Spec, traced: _Built, stock: _Built, kept: "_Kept", limit: in
     return found
 
 
-def _walk(kept: "_Kept", found: Exploration, fresh: _Built, events: int, progress: Progress) -> Walked:
+def _walk(
+    kept: "_Kept", found: Exploration, own: Weights, fresh: _Built, events: int, progress: Progress
+) -> Walked:
     progress("walk", 0, events)
     tapes = Tapes(found, tuple(kept.tapes), kept.constants.__getitem__, kept.weights)
     scratch = kept.weights.history.overwritten
@@ -162,7 +167,7 @@ def _walk(kept: "_Kept", found: Exploration, fresh: _Built, events: int, progres
         walked = walk(tapes, fresh.jobs, kept.device, events=events, seed=WALK_SEED, note=kept.outputs.note)
     finally:
         # A model that a session changes explains any difference, and by name.
-        check_same_weights(kept.weights, fresh.weights, "a session changed the model itself", _CLONE_HINT, scratch)
+        check_same_weights(own, fresh.weights, "a session changed the model itself", _CLONE_HINT, scratch)
     progress("walk", events, events)
     return walked
 
@@ -193,6 +198,7 @@ class _Kept:
             check_deterministic(recording, self.weights, executions[0], self.device)
             self.probed.add(topology(recording.tape))
         program = optimise(recording, self.weights, self.switches, device=self.device)
+        program = externalise(program, self.weights.tensors, self.device)
         constant = program.constants.__getitem__
         compared = executions[1:2] if is_known else executions
         try:
