@@ -42,3 +42,14 @@ def test_the_switch_leaves_the_ops_as_recorded() -> None:
     model = nn.Conv1d(16, 8, 3).requires_grad_(False)
     names, _ = interpreted(model, torch.randn(1, 16, 10), frozenset({"dead"}))
     assert names == ["aten::convolution", "aten::relu"]
+
+
+def test_one_column_whose_strides_say_that_channels_lie_last_keeps_the_op() -> None:
+    torch.manual_seed(0)
+    model = nn.Conv1d(4, 4, 3, padding=1).requires_grad_(False)
+    column = torch.randn(1, 4).t()[None]
+    assert (column.is_contiguous(), column.stride()) == (True, (4, 1, 4))
+    names, _ = interpreted(model, column, frozenset({"dead", "kernels"}))
+    assert names == ["aten::convolution", "aten::clamp_min"]
+    names, _ = interpreted(model, torch.randn(1, 4, 1), frozenset({"dead", "kernels"}))
+    assert names == ["aten::_slow_conv2d_forward", "aten::clamp_min"]
