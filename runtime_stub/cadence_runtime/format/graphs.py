@@ -16,7 +16,7 @@
 A second key of the same topology costs its differences: launches with equal parameters are one node of the pool.
 """
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
 
 from cadence_runtime.errors import PlanError
@@ -34,7 +34,7 @@ from cadence_runtime.format.cuda import (
     Relocation,
     Snapshot,
 )
-from cadence_runtime.format.words import WORD_BYTES, Words, pack
+from cadence_runtime.format.words import WORD_BYTES, Words, pack, unpack
 
 SECTION = "graphs"
 LAUNCH, FILL, COPY = range(3)
@@ -57,10 +57,7 @@ class _Strings:
         for data in self.numbers:
             padded = data + bytes(-len(data) % WORD_BYTES)
             found.append(len(data))
-            found += [
-                int.from_bytes(padded[at : at + WORD_BYTES], "little", signed=True)
-                for at in range(0, len(padded), WORD_BYTES)
-            ]
+            found += unpack(padded)
         return found
 
 
@@ -69,12 +66,33 @@ def encode_graphs(part: CudaPart | None) -> bytes:
     if part is None:
         return pack([0])
     strings = _Strings()
-    nodes: dict[GraphNode, int] = {}
+    pool = _Pool(strings)
     body = [*_images(part, strings), *_globals(part, strings), *_kernels(part, strings), *_snapshots(part, strings)]
-    graphs = [word for graph in part.graphs for word in _graph(graph, strings, nodes)]
-    pool = [word for node in nodes for word in _node(node, strings)]
+    graphs = [word for graph in part.graphs for word in _graph(graph, strings, pool)]
     head = [1, part.base, *part.compute_capability, part.driver]
-    return pack([*head, *strings.words(), *body, len(nodes), *pool, len(part.graphs), *graphs])
+    return pack([*head, *strings.words(), *body, *pool.words(), len(part.graphs), *graphs])
+
+
+class _Pool:
+    """Nodes by number, without their ops, in the order in which they are first asked for."""
+
+    def __init__(self, strings: _Strings) -> None:
+        self._strings = strings
+        self._numbers: dict[GraphNode, int] = {}
+        self._known: dict[int, int] = {}
+        self._rows: list[list[int]] = []
+
+    def __call__(self, node: GraphNode) -> int:
+        """Return a node's number. The node has to stay alive: one that graphs share is compared once."""
+        known = self._known.get(id(node))
+        if known is None:
+            known = self._known[id(node)] = self._numbers.setdefault(replace(node, op=0), len(self._numbers))
+            if known == len(self._rows):
+                self._rows.append(_node(node, self._strings))
+        return known
+
+    def words(self) -> list[int]:
+        return [len(self._rows), *(word for row in self._rows for word in row)]
 
 
 def _counted(rows: Iterable[Iterable[int]]) -> list[int]:
@@ -124,11 +142,9 @@ def _pitches(node: MemcpyNode) -> tuple[int, int, int, int]:
     return node.destination_pitch, node.destination_height, node.source_pitch, node.source_height
 
 
-def _graph(graph: Graph, strings: _Strings, nodes: dict[GraphNode, int]) -> list[int]:
+def _graph(graph: Graph, strings: _Strings, pool: _Pool) -> list[int]:
     philox = (0, 0) if graph.philox is None else (graph.philox[0] + 1, graph.philox[1])
-    numbers = [(nodes.setdefault(replace(node, op=0), len(nodes)), node.op) for node in graph.nodes]
-    for node in graph.nodes:
-        _node(node, strings)  # so that strings are numbered before they are written
+    numbers = [(pool(node), node.op) for node in graph.nodes]
     return [
         *philox,
         *_counted([strings(op)] for op in graph.ops),
@@ -139,7 +155,7 @@ def _graph(graph: Graph, strings: _Strings, nodes: dict[GraphNode, int]) -> list
 
 
 def decode_graphs(data: bytes, blobs: int) -> CudaPart | None:
-    """Read the section of a plan with so many blobs. Raises PlanError CAD5201 to CAD5204."""
+    """Read the section of a plan with so many blobs. Raises PlanError CAD5201 to CAD5205."""
     words = Words(SECTION, data)
     if not words.take(0, 2, "0 or 1"):
         words.finish()
@@ -147,14 +163,22 @@ def decode_graphs(data: bytes, blobs: int) -> CudaPart | None:
     reader = _Reader(words, blobs)
     part = reader.part()
     words.finish()
-    if encode_graphs(part) != data:
-        raise PlanError(
-            "CAD5204",
-            "section `graphs` is not in its one form",
-            expected="strings and nodes once each, in the order of their first use",
-            got="another order, or something twice",
-        )
+    reader.require_one_form()
     return part
+
+
+class _FirstUse:
+    """Checks that numbers are first used in ascending order, so that there is one way to write a pool."""
+
+    def __init__(self) -> None:
+        self.used, self.in_order = 0, True
+
+    def __call__(self, numbers: Iterable[int]) -> None:
+        """Note the next numbers in the order of use."""
+        for number in numbers:
+            if number >= self.used:
+                self.in_order = self.in_order and number == self.used
+                self.used = number + 1
 
 
 class _Reader:
@@ -163,6 +187,11 @@ class _Reader:
     def __init__(self, words: Words, blobs: int) -> None:
         self.words, self.blobs = words, blobs
         self.strings: list[bytes] = []
+        self.pool: list[GraphNode] = []
+        self._asked: list[int] = []  # the strings that were asked for since it was emptied
+        self._node_strings: list[tuple[int, ...]] = []
+        self._string_order, self._node_order = _FirstUse(), _FirstUse()
+        self._nodes: dict[tuple[int, int], GraphNode] = {}
 
     def part(self) -> CudaPart:
         take = self.words.take
@@ -174,9 +203,30 @@ class _Reader:
         variables = tuple(self._global(len(images)) for _ in range(self.words.count("globals", 4)))
         kernels = tuple(self._kernel(len(images)) for _ in range(self.words.count("kernels", 4)))
         snapshots = tuple(self._snapshot() for _ in range(self.words.count("snapshots", 4)))
-        pool = [self._node(len(kernels)) for _ in range(self.words.count("nodes", 6))]
-        graphs = tuple(self._graph(pool) for _ in range(self.words.count("graphs", 6)))
+        self._string_order(self._take_asked())
+        for _ in range(self.words.count("nodes", 6)):
+            self.pool.append(self._node(len(kernels)))
+            params, attributes = (asked := self._take_asked())[:1], asked[1:]
+            self._node_strings.append(attributes + params)  # in which order they were numbered
+        graphs = tuple(self._graph() for _ in range(self.words.count("graphs", 6)))
         return CudaPart(base, capability, driver, images, variables, kernels, graphs, snapshots)
+
+    def require_one_form(self) -> None:
+        """Raise PlanError CAD5204 unless everything stands where writing the part again would put it."""
+        complete = (self._string_order.used, self._node_order.used) == (len(self.strings), len(self.pool))
+        in_order = self._string_order.in_order and self._node_order.in_order
+        once = len(set(self.strings)) == len(self.strings) and len(set(self.pool)) == len(self.pool)
+        if not (complete and in_order and once):
+            raise PlanError(
+                "CAD5204",
+                "section `graphs` is not in its one form",
+                expected="strings and nodes once each, in the order of their first use",
+                got="another order, or something twice",
+            )
+
+    def _take_asked(self) -> tuple[int, ...]:
+        asked, self._asked = tuple(self._asked), []
+        return asked
 
     def _read_strings(self) -> list[bytes]:
         found = []
@@ -191,7 +241,8 @@ class _Reader:
         return found
 
     def _bytes(self) -> bytes:
-        return self.strings[self.words.take(0, len(self.strings), "a string")]
+        self._asked.append(self.words.take(0, len(self.strings), "a string"))
+        return self.strings[self._asked[-1]]
 
     def _text(self) -> str:
         raw = self._bytes()
@@ -202,10 +253,10 @@ class _Reader:
                 "CAD5205", "a name of section `graphs` is no text", expected="UTF-8", got=raw[:16].hex()
             ) from None
 
-    def _rows(self, width: int, what: str) -> tuple[tuple[int, ...], ...]:
+    def _rows(self, width: int, what: str) -> Iterator[tuple[int, ...]]:
         count = self.words.count(what, width)
-        flat = self.words.many(count * width, what)
-        return tuple(tuple(flat[at : at + width]) for at in range(0, len(flat), width))
+        flat = iter(self.words.many(count * width, what))
+        return zip(*[flat] * width, strict=True)
 
     def _image(self) -> KernelImage:
         digest, library = self._text(), self._text()
@@ -218,7 +269,7 @@ class _Reader:
 
     def _kernel(self, images: int) -> Kernel:
         image, name = self.words.take(0, images, "an image"), self._text()
-        params = self._rows(2, "params")
+        params = tuple(self._rows(2, "params"))
         attributes = tuple((key, value) for key, value in self._rows(2, "attributes"))
         return Kernel(image, name, tuple(p[0] for p in params), tuple(p[1] for p in params), attributes)
 
@@ -244,14 +295,33 @@ class _Reader:
         )
         return KernelNode(kernel, (gx, gy, gz), (bx, by, bz), shared, params, attributes, 0)
 
-    def _graph(self, pool: Sequence[GraphNode]) -> Graph:
+    def _graph(self) -> Graph:
         offset, step = self.words.many(2, "philox")
+        if step and not offset:
+            raise self.words.out_of_range("no step of a generator that is not read", 0, 1, step)
         ops = tuple(self._text() for _ in range(self.words.count("ops")))
-        numbers = self._rows(2, "nodes")
+        named = self._take_asked()
+        numbers = tuple(self._rows(2, "nodes"))
         for number, op in numbers:
-            if number >= len(pool) or op >= max(len(ops), 1):
-                raise self.words.out_of_range("a node or an op", 0, max(len(pool), len(ops)), max(number, op))
-        nodes = tuple(replace(pool[number], op=op) for number, op in numbers)
+            if number >= len(self.pool) or op >= max(len(ops), 1):
+                raise self.words.out_of_range("a node or an op", 0, max(len(self.pool), len(ops)), max(number, op))
+        self._note_use([number for number, _ in numbers], named)
+        nodes = tuple(self._numbered(number, op) for number, op in numbers)
         relocations = tuple(Relocation(node, word, to) for node, word, to in self._rows(3, "relocations"))
         edges = tuple(Edge(a, b, (f, t, k)) for a, b, f, t, k in self._rows(5, "edges"))
         return Graph(nodes, relocations, edges, ops, (offset - 1, step) if offset else None)
+
+    def _note_use(self, numbers: Sequence[int], named: Sequence[int]) -> None:
+        """Note the nodes of a graph, the strings of those that are new, and then the names of its ops."""
+        for number in numbers:
+            if number >= self._node_order.used:
+                self._string_order(self._node_strings[number])
+        self._node_order(numbers)
+        self._string_order(named)
+
+    def _numbered(self, number: int, op: int) -> GraphNode:
+        """Return a node of the pool as it stands in a graph; graphs share what is equal."""
+        key = (number, op)
+        if key not in self._nodes:
+            self._nodes[key] = replace(self.pool[number], op=op)
+        return self._nodes[key]

@@ -17,6 +17,15 @@ def pack(words: Iterable[int]) -> bytes:
     return made.tobytes()
 
 
+def unpack(data: bytes) -> "array[int]":
+    """Return whole words of bytes as signed numbers."""
+    words = array("q")
+    words.frombytes(data)
+    if sys.byteorder == "big":
+        words.byteswap()
+    return words
+
+
 class Words:
     """Reads a section of words from front to back. Raises PlanError CAD5201 for a section that ends too early or too
     late, and CAD5202 for a number out of its range."""
@@ -25,11 +34,7 @@ class Words:
         self.section, self.position = section, 0
         if len(data) % WORD_BYTES:
             raise self._wrong_length("whole words of 8 bytes", f"{len(data)} bytes")
-        words = array("q")
-        words.frombytes(data)
-        if sys.byteorder == "big":
-            words.byteswap()
-        self.words = words
+        self.words = unpack(data)
 
     def take(self, lower: int, upper: int, what: str) -> int:
         """Return the next word, which lies in the half-open range."""
