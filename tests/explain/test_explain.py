@@ -145,7 +145,7 @@ def test_the_first_screen_of_the_live_rule() -> None:
     text = plain(found)
     for line in (
         "1265 configurations, 56 of them at rest, 1593 pushes: closed, every shape is known",
-        "  estimator.att  mel       300  window 400       400   262 MB",
+        "  estimator.att  mel       300  window 400       400   262 MB  2.23 GB",
         "  encode   1122               conformer.att, conformer.cnn, tok, final",
         "  denoise   993  x 5 (euler)  estimator.att, estimator.cnn, mel",
         "  for ever  unit        encode(28 0 at 400), denoise(50 at 400), vocode(50 0 at 8/3840/3840)",
