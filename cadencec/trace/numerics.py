@@ -6,7 +6,7 @@ from contextlib import AbstractContextManager
 import torch
 
 from cadence_runtime.cpu import numerics
-from cadence_runtime.cpu.numerics import SWITCHES, Switch, is_true
+from cadence_runtime.cpu.numerics import SWITCHES, Switch, fp32_precision, is_true
 
 Value = bool | int | str
 
@@ -21,9 +21,16 @@ def shown(switches: Iterable[tuple[str, Value]]) -> tuple[tuple[str, str], ...]:
     return tuple((name, numerics.text_of(value)) for name, value in switches)
 
 
+def _tf32() -> bool | str:
+    """Return whether TF32 is allowed; where products and cuDNN differ, both as text."""
+    products, cudnn = torch.backends.cuda.matmul.allow_tf32, torch.backends.cudnn.allow_tf32
+    return products if products == cudnn else f"{numerics.text_of(products)} {numerics.text_of(cudnn)}"
+
+
 def _set_tf32(text: str) -> None:
-    torch.backends.cuda.matmul.allow_tf32 = is_true(text)
-    torch.backends.cudnn.allow_tf32 = is_true(text)
+    products, _, cudnn = text.partition(" ")
+    torch.backends.cuda.matmul.allow_tf32 = is_true(products)
+    torch.backends.cudnn.allow_tf32 = is_true(cudnn or products)
 
 
 def _set_benchmark(text: str) -> None:
@@ -36,8 +43,11 @@ def _set_deterministic(text: str) -> None:
 
 TABLE: dict[str, Switch] = {
     **SWITCHES,
-    "allow_tf32": Switch(lambda: torch.backends.cuda.matmul.allow_tf32, _set_tf32),
+    "float32_matmul_precision": Switch(torch.get_float32_matmul_precision, torch.set_float32_matmul_precision),
+    "allow_tf32": Switch(_tf32, _set_tf32),
+    "cuda.matmul.fp32_precision": fp32_precision("cuda", "matmul"),
     "cudnn_benchmark": Switch(lambda: torch.backends.cudnn.benchmark, _set_benchmark),
     "cudnn_deterministic": Switch(lambda: torch.backends.cudnn.deterministic, _set_deterministic),
 }
-"""Those that bear on the CPU, which a replay sets as well, and those of CUDA, which its captures hold."""
+"""Those that bear on the CPU, which a replay sets as well, and those of CUDA, which its captures hold. A switch that
+moves others stands before them, so that all can be put back."""

@@ -100,12 +100,21 @@ class GraphBuilder:
 
     def _window(self, value: Any, view: View) -> Any:
         """Return another view of a result, of the same dtype: others are of storages with memory."""
-        constant = self._graph.insertConstant
-        sizes, strides = constant(list(view.sizes)), constant(list(view.strides))
-        value = self._append("aten::as_strided", [value, sizes, strides, constant(view.offset)], 1).output()
+        sizes, strides = self._ints(view.sizes), self._ints(view.strides)
+        offset = self._graph.insertConstant(view.offset)
+        value = self._append("aten::as_strided", [value, sizes, strides, offset], 1).output()
         if view.conj:
             value = self._append("aten::_conj", [value], 1).output()
         return self._append("aten::_neg_view", [value], 1).output() if view.neg else value
+
+    def _ints(self, values: tuple[int, ...]) -> Any:
+        return self._graph.insertConstant(list(values)) if values else self._list([], torch._C.ListType.ofInts())
+
+    def _list(self, values: Sequence[Any], kind: Any) -> Any:
+        """Return a list of a type: the interpreter tells lists apart by their elements, and an empty one has none."""
+        node = self._append("prim::ListConstruct", values, 1)
+        node.output().setType(kind)
+        return node.output()
 
     def _check(self, op: Op, name: str, node: Any) -> None:
         """The interpreter picks the overload by the types of the values: hold it to the one that the tape names."""
@@ -146,11 +155,7 @@ class GraphBuilder:
         kind = kind.getElementType() if isinstance(kind, torch._C.OptionalType) else kind
         if operand and all(isinstance(item, Literal) for item in operand) and not _holds_tensors(kind):
             return self._graph.insertConstant([decode(item) for item in operand if isinstance(item, Literal)])
-        # The interpreter tells lists apart by the type of their elements, and an empty constant has none.
-        values = [self._operand(item, kind.getElementType()) for item in operand]
-        node = self._append("prim::ListConstruct", values, 1)
-        node.output().setType(kind)
-        return node.output()
+        return self._list([self._operand(item, kind.getElementType()) for item in operand], kind)
 
     def _keep(self, out: Operand, value: Any, mutated: frozenset[int]) -> None:
         """Remember a result, or copy it to where it belongs; a list of results is unpacked."""

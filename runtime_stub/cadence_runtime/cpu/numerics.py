@@ -7,7 +7,7 @@ plan opens, a second plan that needs other values is refused, and the last one t
 import threading
 import weakref
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from contextlib import ExitStack, contextmanager
+from contextlib import contextmanager
 from functools import partial
 from typing import NamedTuple
 
@@ -41,9 +41,18 @@ def flushes_denormals() -> bool:
     return bool(torch.tensor(1e-310, dtype=torch.float64, device="cpu").mul(1.0).item() == 0.0)
 
 
-def _onednn_precision(op: str) -> Switch:
+def fp32_precision(backend: str, op: str) -> Switch:
+    """Return the switch that says how a library may round float32 operands."""
     read, write = torch._C._get_fp32_precision_getter, torch._C._set_fp32_precision_setter
-    return Switch(partial(read, "mkldnn", op), partial(write, "mkldnn", op), FORMATS)
+    return Switch(partial(read, backend, op), partial(write, backend, op), FORMATS)
+
+
+def _set_matmul_precision(text: str) -> None:
+    """Set it for the CPU: what CUDA does in the same process is none of a CPU plan's business."""
+    cuda = fp32_precision("cuda", "matmul")
+    kept = str(cuda.read())
+    torch.set_float32_matmul_precision(text)
+    cuda.write(kept)
 
 
 SWITCHES: dict[str, Switch] = {
@@ -53,20 +62,27 @@ SWITCHES: dict[str, Switch] = {
         torch.are_deterministic_algorithms_enabled,
         lambda text: torch.use_deterministic_algorithms(is_true(text)),
     ),
-    "float32_matmul_precision": Switch(
-        torch.get_float32_matmul_precision, torch.set_float32_matmul_precision, PRECISIONS
-    ),
-    # Behind the one above, which sets them too.
-    "mkldnn.matmul.fp32_precision": _onednn_precision("matmul"),
-    "mkldnn.conv.fp32_precision": _onednn_precision("conv"),
+    "float32_matmul_precision": Switch(torch.get_float32_matmul_precision, _set_matmul_precision, PRECISIONS),
+    "mkldnn.matmul.fp32_precision": fp32_precision("mkldnn", "matmul"),  # behind the one above, which sets it too
+    "mkldnn.conv.fp32_precision": fp32_precision("mkldnn", "conv"),
     "mkldnn.enabled": Switch(torch._C._get_mkldnn_enabled, lambda text: torch._C._set_mkldnn_enabled(is_true(text))),
 }
 """In the order in which they are set."""
 
 
-def read(names: Iterable[str] = SWITCHES, table: Mapping[str, Switch] = SWITCHES) -> dict[str, str]:
+Table = Mapping[str, Switch]
+
+
+def read(table: Table = SWITCHES) -> dict[str, str]:
     """Return switches as text, by name."""
-    return {name: text_of(table[name].read()) for name in names}
+    return {name: text_of(switch.read()) for name, switch in table.items()}
+
+
+def write(values: Mapping[str, str], table: Table = SWITCHES) -> None:
+    """Set those switches of the table that have another value now: to set one can move others."""
+    for name, switch in table.items():
+        if name in values and text_of(switch.read()) != values[name]:
+            switch.write(values[name])
 
 
 def text_of(value: object) -> str:
@@ -75,15 +91,14 @@ def text_of(value: object) -> str:
 
 
 @contextmanager
-def applied(wanted: Pairs, table: Mapping[str, Switch] = SWITCHES) -> Iterator[None]:
-    """Run with switches set, those that the table has, and put them back."""
-    named = dict(wanted)
-    with ExitStack() as stack:
-        for name, switch in table.items():
-            if name in named:
-                stack.callback(switch.write, text_of(switch.read()))
-                switch.write(named[name])
+def applied(wanted: Pairs, table: Table = SWITCHES) -> Iterator[None]:
+    """Run with switches set, those that the table has, and put everything in the table back."""
+    before = read(table)
+    try:
+        write(dict(wanted), table)
         yield
+    finally:
+        write(before, table)
 
 
 def unknown_values(wanted: Pairs) -> Iterator[IncompatibleError]:
@@ -114,7 +129,7 @@ class Hold:
             if self in _open:
                 _open.remove(self)
                 if not _open:
-                    _write(self.before)
+                    write(self.before)
 
     def on_this_thread(self) -> None:
         """Set what torch keeps for each thread: one that has run torch before does not notice a new count."""
@@ -136,18 +151,13 @@ def hold(wanted: Pairs) -> Hold:
             break
         else:
             held = Hold(values, now)
-        _write(values)
+        write(values)
         _open.add(held)
         return held
 
 
 _lock = threading.Lock()
 _open: "weakref.WeakSet[Hold]" = weakref.WeakSet()
-
-
-def _write(values: Mapping[str, str]) -> None:
-    for name, text in values.items():
-        SWITCHES[name].write(text)
 
 
 def _conflicts(wanted: Mapping[str, str], held: Mapping[str, str]) -> Iterator[IncompatibleError]:
