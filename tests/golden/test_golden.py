@@ -1,0 +1,35 @@
+"""Plans that an earlier day wrote: unchanged, and still read. CPU plans are checked by structure, since their bits
+belong to the machine that made them."""
+
+import hashlib
+from pathlib import Path
+
+import pytest
+
+from cadence_runtime.check import open_plan
+from cadence_runtime.format.reader import read_plan
+from cadence_runtime.format.writer import encode_plan
+from cadencec.inspect import inspect
+
+PLANS = Path(__file__).parents[2] / "plans"
+
+PINNED = {
+    "growing-kv-cat.cpu.format-1.0.2026-12-01.plan": "154f123d273360b1250f828c910120dd3eb727aabb13e907076257df3ff97289",
+}
+
+
+def test_every_golden_plan_is_pinned_and_unchanged() -> None:
+    found = {path.name: hashlib.sha256(path.read_bytes()).hexdigest() for path in PLANS.glob("*.plan")}
+    assert found == PINNED
+
+
+@pytest.mark.parametrize("name", sorted(PINNED))
+def test_a_golden_plan_reads_as_it_was_written(name: str) -> None:
+    plan = open_plan(PLANS / name)
+    assert plan.provenance.model == "growing-kv-cat"
+    assert [region.name for region in plan.program.regions] == ["kv"]
+    assert sum(capture.key.stage == "step" for capture in plan.captures) == 6
+    assert (len(plan.nodes), len(plan.transitions)) == (7, 13)
+    assert all(weight.blob is not None for weight in plan.weights)
+    assert read_plan(encode_plan(plan), decompress=None) == plan
+    assert inspect(PLANS / name).model == "growing-kv-cat"
