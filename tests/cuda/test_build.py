@@ -65,6 +65,12 @@ def test_a_refused_node_destroys_the_graph(call: str) -> None:
     with pytest.raises(DeviceError) as caught:
         build(driver, graph(), [KERNEL], ["scale"], BASE)
     assert driver.calls[-1] == ("destroy_graph",)
+    places = {
+        "add_kernel": "\n  at:       node 0, kernel `scale`, aten::mul model.py:3",
+        "add_memset": "\n  at:       node 1, a fill, aten::mul model.py:3",
+        "add_memcpy": "\n  at:       node 2, a copy, aten::mul model.py:3",
+    }
     assert str(caught.value) == (
         f"CAD8001: the CUDA driver refused `{call}`\n  expected: CUDA_SUCCESS\n  got:      CUDA_ERROR_FAKE"
+        + places.get(call, "")
     )

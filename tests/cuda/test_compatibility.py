@@ -36,7 +36,7 @@ def test_every_reason_at_once() -> None:
         "  got:      CUDA 12.4\n"
         "  hint:     update the NVIDIA driver",
         "CAD6012: the device has too little free memory\n"
-        f"  expected: {1536 + NODE_BYTES} bytes: 1536 of arena and {NODE_BYTES} of executables\n"
+        f"  expected: {1536 + NODE_BYTES} bytes: 1536 of arena and {NODE_BYTES} of the largest executable\n"
         "  got:      100 bytes free of 200\n"
         "  hint:     close what else runs on the device",
     ]

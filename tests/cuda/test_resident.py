@@ -1,11 +1,13 @@
 """Loading a plan: what is done in what order, where pointers end up, and that a failed load gives back all it took."""
 
 from collections.abc import Callable
+from dataclasses import replace
 from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
+from cadence_runtime.cuda.compatibility import graph_bytes
 from cadence_runtime.cuda.resident import Resident
 from cadence_runtime.errors import DeviceError
 from cadence_runtime.format.cuda import (
@@ -46,6 +48,7 @@ def plan() -> Any:
         ),
         weights=(SimpleNamespace(name="w", offset=0, blob=None),),
         constants=(),
+        captures=(SimpleNamespace(key=SimpleNamespace(stage="step")),) * 3,
         blobs=(b"cubin of the test", b"table of 16 byte"),
     )
 
@@ -70,6 +73,7 @@ def test_the_order_of_a_load() -> None:
         "upload",
         "upload",
         "fill",
+        "use",
         "load_library",
         "global_address",
         "upload",
@@ -114,6 +118,88 @@ def test_a_load_that_fails_gives_back_all_it_took(call: str) -> None:
     with pytest.raises(DeviceError, match="CAD8001"):
         Resident(device, plan(), PART, weights)
     assert [entry for entry in device.live if entry != "stream"] == []
+
+
+THREE = replace(PART, graphs=PART.graphs * 3)
+
+
+def count(device: FakeDriver, name: str) -> int:
+    return sum(call[0] == name for call in device.calls)
+
+
+def test_warming_builds_everything_before_the_first_launch() -> None:
+    device = driver()
+    resident = Resident(device, plan(), THREE, weights)
+    resident.warm(range(3))
+    assert (count(device, "instantiate"), count(device, "prepare"), count(device, "launch")) == (3, 3, 0)
+    resident.launch(1)
+    assert count(device, "instantiate") == 3
+
+
+def test_a_budget_keeps_what_was_used_last() -> None:
+    device = driver()
+    resident = Resident(device, plan(), THREE, weights, budget_bytes=2 * graph_bytes(PART.graphs[0]))
+    resident.warm(range(3))
+    assert (count(device, "instantiate"), count(device, "destroy")) == (2, 0)
+    for capture in (0, 2, 0):
+        resident.launch(capture)
+    # Capture 2 took the place of 1, and nothing was destroyed while it might run.
+    assert (count(device, "instantiate"), count(device, "destroy")) == (3, 1)
+    assert [call[0] for call in device.calls].index("destroy") > [call[0] for call in device.calls].index("synchronize")
+    resident.close()
+    assert device.live == []
+
+
+def test_a_budget_below_one_executable_still_runs_it() -> None:
+    device = driver()
+    resident = Resident(device, plan(), THREE, weights, budget_bytes=1)
+    for capture in (0, 1, 0):
+        resident.launch(capture)
+    assert (count(device, "instantiate"), count(device, "destroy"), count(device, "launch")) == (3, 2, 3)
+
+
+@pytest.mark.parametrize(("call", "run"), [("synchronize", "synchronize"), ("download", "read")])
+def test_a_failure_that_shows_late_names_what_ran(call: str, run: str) -> None:
+    device = driver()
+    resident = Resident(device, plan(), THREE, weights)
+    resident.launch(0)
+    resident.synchronize()
+    resident.launch(2)
+    resident.launch(1)
+    device.fail = (call, 1)
+    with pytest.raises(DeviceError) as caught:
+        resident.read(0, 8) if run == "read" else resident.synchronize()
+    assert str(caught.value) == (
+        f"CAD8001: the CUDA driver refused `{call}`\n"
+        "  expected: CUDA_SUCCESS\n"
+        "  got:      CUDA_ERROR_FAKE\n"
+        "  at:       after capture 2 of stage `step`, capture 1 of stage `step`"
+    )
+
+
+@pytest.mark.parametrize(
+    ("call", "where"),
+    [
+        ("reserve", "the arena of 1536 bytes"),
+        ("upload", "weight `w`"),
+        ("fill", "library memory `library.1`"),
+        ("load_library", f"an image of PyTorch, sha256 {'ab' * 6}"),
+        ("function", "kernel `scale`"),
+        ("set_attribute", "kernel `scale`"),
+    ],
+)
+def test_a_refused_call_names_what_it_was_for(call: str, where: str) -> None:
+    with pytest.raises(DeviceError) as caught:
+        Resident(driver(fail=(call, 1)), plan(), PART, weights)
+    assert caught.value.at == where
+
+
+def test_a_launch_that_is_refused_names_its_capture() -> None:
+    device = driver(fail=("add_kernel", 1))
+    resident = Resident(device, plan(), THREE, weights)
+    with pytest.raises(DeviceError) as caught:
+        resident.launch(2)
+    assert caught.value.at == "capture 2 of stage `step`, node 0, kernel `scale`, aten::mul"
 
 
 def other_size(device: FakeDriver) -> None:

@@ -11,7 +11,7 @@ from typing import Any
 
 from cuda.bindings import driver as cu
 
-from cadence_runtime.cuda.bindings import SUCCESS, call
+from cadencec.targets.cuda.calls import SUCCESS, call
 from cadencec.targets.cuda.images import FUNCTION, OBJECT, symbols
 from cadencec.targets.cuda.relocate import Place
 

@@ -6,14 +6,18 @@ numpy; what is left a node is the driver's own call.
 
 from collections import defaultdict
 from collections.abc import Sequence
+from itertools import accumulate
 
 import numpy as np
 import numpy.typing as npt
 
 from cadence_runtime.cuda.driver import Driver, Handle
+from cadence_runtime.errors import DeviceError
 from cadence_runtime.format.cuda import Graph, Kernel, KernelNode, MemcpyNode, MemsetNode
+from cadence_runtime.format.source import located
 
 PARAM_ALIGNMENT = 16
+ADDRESSES_BYTES = 16
 PLAIN = (0, 0, 0)
 
 
@@ -22,22 +26,21 @@ class Parameters:
     the calls that add the nodes, and nothing longer."""
 
     def __init__(self, graph: Graph, kernels: Sequence[Kernel], base: int) -> None:
-        starts, size = [], 0
-        for node in graph.nodes:
-            starts.append(size)
-            size += _padded(node)
-        self.bytes = np.zeros(max(size, PARAM_ALIGNMENT), np.uint8)
-        for node, start in zip(graph.nodes, starts, strict=True):
-            if isinstance(node, KernelNode):
-                self.bytes[start : start + len(node.params)] = np.frombuffer(node.params, np.uint8)
-        self._relocate(graph, starts, base)
-        self.starts = starts
+        sizes = [len(node.params) if isinstance(node, KernelNode) else ADDRESSES_BYTES for node in graph.nodes]
+        padded = [-(-size // PARAM_ALIGNMENT) * PARAM_ALIGNMENT for size in sizes]
+        self.starts = [0, *accumulate(padded)][: len(padded)]
+        held = (
+            (node.params if isinstance(node, KernelNode) else b"").ljust(size, b"\0")
+            for node, size in zip(graph.nodes, padded, strict=True)
+        )
+        self.bytes = np.frombuffer(bytearray(b"".join(held) or bytes(PARAM_ALIGNMENT)), np.uint8)
+        self._relocate(graph, base)
         self._point(graph, kernels)
 
-    def _relocate(self, graph: Graph, starts: list[int], base: int) -> None:
+    def _relocate(self, graph: Graph, base: int) -> None:
         if not graph.relocations:
             return
-        at = np.array([starts[entry.node] + entry.word for entry in graph.relocations], np.int64)
+        at = np.array([self.starts[entry.node] + entry.word for entry in graph.relocations], np.int64)
         words = np.array([base + entry.offset for entry in graph.relocations], "<u8")
         # Words need not be aligned to eight bytes, so they are written byte by byte.
         self.bytes[at[:, None] + np.arange(8)] = words.view(np.uint8).reshape(-1, 8)
@@ -61,17 +64,12 @@ class Parameters:
         return int.from_bytes(self.bytes[start : start + 8].tobytes(), "little")
 
 
-def _padded(node: KernelNode | MemsetNode | MemcpyNode) -> int:
-    size = len(node.params) if isinstance(node, KernelNode) else 16
-    return -(-size // PARAM_ALIGNMENT) * PARAM_ALIGNMENT
-
-
 def build(driver: Driver, graph: Graph, kernels: Sequence[Kernel], functions: Sequence[Handle], base: int) -> Handle:
     """Rebuild a graph with the arena at `base` and return its executable."""
     parameters = Parameters(graph, kernels, base)
     made = driver.new_graph()
     try:
-        nodes = _add_nodes(driver, made, graph, functions, parameters)
+        nodes = _add_nodes(driver, made, graph, kernels, functions, parameters)
         for edge in graph.edges:
             if edge.data != PLAIN:
                 driver.add_edge(made, nodes[edge.before], nodes[edge.after], edge.data)
@@ -82,7 +80,12 @@ def build(driver: Driver, graph: Graph, kernels: Sequence[Kernel], functions: Se
 
 
 def _add_nodes(
-    driver: Driver, made: Handle, graph: Graph, functions: Sequence[Handle], parameters: Parameters
+    driver: Driver,
+    made: Handle,
+    graph: Graph,
+    kernels: Sequence[Kernel],
+    functions: Sequence[Handle],
+    parameters: Parameters,
 ) -> list[Handle]:
     """Add every node with its plain dependencies; those that carry data are added by the caller."""
     after: dict[int, list[int]] = defaultdict(list)
@@ -90,13 +93,30 @@ def _add_nodes(
         if edge.data == PLAIN:
             after[edge.after].append(edge.before)
     nodes: list[Handle] = []
-    for index, node in enumerate(graph.nodes):
-        before = [nodes[other] for other in after[index]]
-        if isinstance(node, KernelNode):
-            added = driver.add_kernel(made, before, node, functions[node.kernel], parameters.table(index))
-        elif isinstance(node, MemsetNode):
-            added = driver.add_memset(made, before, node, parameters.word(index, 0))
-        else:
-            added = driver.add_memcpy(made, before, node, parameters.word(index, 0), parameters.word(index, 8))
-        nodes.append(added)
+    try:
+        for index, node in enumerate(graph.nodes):
+            before = [nodes[other] for other in after[index]]
+            if isinstance(node, KernelNode):
+                added = driver.add_kernel(made, before, node, functions[node.kernel], parameters.table(index))
+            elif isinstance(node, MemsetNode):
+                added = driver.add_memset(made, before, node, parameters.word(index, 0))
+            else:
+                added = driver.add_memcpy(made, before, node, parameters.word(index, 0), parameters.word(index, 8))
+            nodes.append(added)
+    except DeviceError as error:
+        raise located(error, node_name(graph, kernels, len(nodes))) from None
     return nodes
+
+
+def node_name(graph: Graph, kernels: Sequence[Kernel], index: int) -> str:
+    """Name a node for a message: its place, its kernel, and the op that it came from."""
+    node = graph.nodes[index]
+    match node:
+        case KernelNode():
+            what = f"kernel `{kernels[node.kernel].name}`"
+        case MemsetNode():
+            what = "a fill"
+        case MemcpyNode():
+            what = "a copy"
+    op = f", {graph.ops[node.op]}" if node.op < len(graph.ops) else ""
+    return f"node {index}, {what}{op}"

@@ -4,7 +4,7 @@ from collections.abc import Iterator
 
 from cadence_runtime.cuda.driver import DeviceInfo
 from cadence_runtime.errors import IncompatibleError
-from cadence_runtime.format.cuda import CudaPart
+from cadence_runtime.format.cuda import CudaPart, Graph
 from cadence_runtime.format.plan import Plan
 
 NODE_BYTES = 3072
@@ -16,9 +16,14 @@ def arena_bytes(plan: Plan) -> int:
     return max(section.offset + section.size_bytes for section in plan.sections)
 
 
+def graph_bytes(graph: Graph) -> int:
+    """Return what the executable of a graph takes on the device, as predicted."""
+    return NODE_BYTES * len(graph.nodes)
+
+
 def executable_bytes(part: CudaPart) -> int:
     """Return what the executables of all captures take on the device, as predicted."""
-    return NODE_BYTES * sum(len(graph.nodes) for graph in part.graphs)
+    return sum(map(graph_bytes, part.graphs))
 
 
 def device_reasons(plan: Plan, part: CudaPart, info: DeviceInfo) -> Iterator[IncompatibleError]:
@@ -39,12 +44,13 @@ def device_reasons(plan: Plan, part: CudaPart, info: DeviceInfo) -> Iterator[Inc
             got=f"CUDA {_version(info.driver)}",
             hint="update the NVIDIA driver",
         )
-    needed = arena_bytes(plan) + executable_bytes(part)
+    largest = max(map(graph_bytes, part.graphs), default=0)
+    needed = arena_bytes(plan) + largest
     if needed > info.free_bytes:
         yield IncompatibleError(
             "CAD6012",
             "the device has too little free memory",
-            expected=f"{needed} bytes: {arena_bytes(plan)} of arena and {executable_bytes(part)} of executables",
+            expected=f"{needed} bytes: {arena_bytes(plan)} of arena and {largest} of the largest executable",
             got=f"{info.free_bytes} bytes free of {info.total_bytes}",
             hint="close what else runs on the device",
         )

@@ -19,18 +19,37 @@ Philox = tuple[int, int]
 
 
 class CudaPlayer:
-    """See `cadence_runtime.player.Player`. Host arrays are numpy arrays."""
+    """See `cadence_runtime.player.Player`. Host arrays are numpy arrays.
 
-    def __init__(self, plan: Plan, driver: Driver, weights: WeightSource, address: int | None = None) -> None:
+    With `warm`, every capture that the timeline reaches is built and uploaded at once, as far as `budget_bytes` of
+    executables reach, instead of when it first runs.
+    """
+
+    def __init__(
+        self,
+        plan: Plan,
+        driver: Driver,
+        weights: WeightSource,
+        address: int | None = None,
+        *,
+        warm: bool = False,
+        budget_bytes: int | None = None,
+    ) -> None:
         if plan.cuda is None:
             raise PlanError("CAD5601", "a plan for cuda has no graphs", expected="a cuda part", got="none")
         self.plan = plan
         self._driver = driver
         self._offsets = {section.name: section.offset for section in plan.sections}
         self._state_bytes = next(section.size_bytes for section in plan.sections if section.name == "state")
-        self._resident = Resident(driver, plan, plan.cuda, weights, address)
+        self._resident = Resident(driver, plan, plan.cuda, weights, address, budget_bytes)
         self._state = self._resident.base + self._offsets["state"]
         self._slabs: set[int] = set()
+        if warm:
+            try:
+                self._resident.warm(range(len(plan.captures)))
+            except BaseException:
+                self._resident.close()
+                raise
 
     def accept(self, value: object, dtype: str) -> HostArray:
         wanted = numpy_dtype(dtype)
@@ -62,7 +81,7 @@ class CudaPlayer:
         return slab
 
     def free_slab(self, slab: int) -> None:
-        self._driver.synchronize(self._resident.stream)
+        self._resident.synchronize()
         self._slabs.discard(slab)
         self._driver.free(slab)
 

@@ -2,36 +2,54 @@
 
     reserve arena -> weights, constants, snapshots -> images -> device variables -> functions -> executables
 
-Everything that was taken is given back on `close`, and when any step of loading fails.
+Everything that was taken is given back on `close`, and when any step of loading fails. An executable is built when its
+capture first runs, or before by `warm`; with a budget, those that were used last stay.
 """
 
-from collections.abc import Callable, Sequence
-from contextlib import ExitStack
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import ExitStack, contextmanager
 
 import numpy as np
 import numpy.typing as npt
 
 from cadence_runtime.cuda.build import build
+from cadence_runtime.cuda.compatibility import arena_bytes, graph_bytes
 from cadence_runtime.cuda.driver import Driver, Handle
 from cadence_runtime.errors import DeviceError
-from cadence_runtime.format.cuda import CudaPart, DeviceGlobal, Graph, Kernel
+from cadence_runtime.format.cuda import CudaPart, DeviceGlobal, Graph, Kernel, KernelImage
 from cadence_runtime.format.plan import Plan
+from cadence_runtime.format.source import located
 
 Bytes = npt.NDArray[np.uint8]
 WeightSource = Callable[[str], memoryview]
 """Returns the raw bytes of a weight by tensor name, without copying them where they can be mapped."""
+
+IMAGE_THREADS = 4
+"""How many images are loaded at a time."""
 
 
 class Resident:
     """One plan on one device. `base` is the arena's address; offsets of the plan are relative to it."""
 
     def __init__(
-        self, driver: Driver, plan: Plan, part: CudaPart, weights: WeightSource, address: int | None = None
+        self,
+        driver: Driver,
+        plan: Plan,
+        part: CudaPart,
+        weights: WeightSource,
+        address: int | None = None,
+        budget_bytes: int | None = None,
     ) -> None:
-        self.driver, self.plan, self.part = driver, plan, part
-        self.arena_bytes = max(section.offset + section.size_bytes for section in plan.sections)
+        """`address` is where the arena should stand, if not where it was recorded; `budget_bytes` is what executables
+        may take on the device, as predicted, though the one that runs always stays."""
+        self.driver, self.plan, self.part, self.budget_bytes = driver, plan, part, budget_bytes
+        self.arena_bytes = arena_bytes(plan)
+        self._executables: dict[int, Handle] = {}  # the one that was used last stands last
+        self._unfinished: dict[int, None] = {}  # captures that were launched since the device was last heard of
         with ExitStack() as undo:
-            self.base = driver.reserve(self.arena_bytes, part.base if address is None else address)
+            with _at(f"the arena of {self.arena_bytes} bytes"):
+                self.base = driver.reserve(self.arena_bytes, part.base if address is None else address)
             undo.callback(driver.release, self.base, self.arena_bytes)
             self.stream = driver.new_stream()
             undo.callback(driver.destroy_stream, self.stream)
@@ -39,7 +57,6 @@ class Resident:
             self._libraries = self._load_images(undo)
             self._write_globals()
             self._functions = self._find_functions()
-            self._executables: dict[int, Handle] = {}
             undo.callback(self._destroy_executables)
             self._undo = undo.pop_all()
 
@@ -48,17 +65,34 @@ class Resident:
         self._undo.close()
 
     def ensure(self, capture: int) -> Handle:
-        """Return the executable of a capture, building and uploading it the first time."""
-        made = self._executables.get(capture)
+        """Return the executable of a capture, building and uploading it where it is not resident."""
+        made = self._executables.pop(capture, None)
         if made is None:
-            made = build(self.driver, self.part.graphs[capture], self.part.kernels, self._functions, self.base)
-            self._executables[capture] = made
-            self.driver.prepare(made, self.stream)
+            self._make_room(capture)
+            made = self._build(capture)
+        self._executables[capture] = made
         return made
+
+    def warm(self, captures: Iterable[int]) -> None:
+        """Build and upload captures ahead of their first launch, in this order, as far as the budget reaches."""
+        for capture in captures:
+            if self.budget_bytes is not None and self._resident_bytes(capture) > self.budget_bytes:
+                return
+            self.ensure(capture)
+        self.synchronize()
 
     def launch(self, capture: int) -> None:
         """Launch a capture on the plan's stream, after everything launched before."""
-        self.driver.launch(self.ensure(capture), self.stream)
+        executable = self.ensure(capture)
+        self._unfinished[capture] = None
+        with self._blaming():
+            self.driver.launch(executable, self.stream)
+
+    def synchronize(self) -> None:
+        """Wait for everything that was launched."""
+        with self._blaming():
+            self.driver.synchronize(self.stream)
+        self._unfinished.clear()
 
     def graph(self, capture: int) -> Graph:
         """Return the graph of a capture."""
@@ -71,8 +105,42 @@ class Resident:
     def read(self, offset: int, size: int) -> Bytes:
         """Copy bytes from an arena offset to a new host array, when all work launched before is done."""
         host = np.empty(size, np.uint8)
-        self.driver.download(int(host.ctypes.data), self.base + offset, size, self.stream)
+        with self._blaming():
+            self.driver.download(int(host.ctypes.data), self.base + offset, size, self.stream)
+        self._unfinished.clear()
         return host
+
+    def _build(self, capture: int) -> Handle:
+        with _at(self._capture_name(capture)):
+            made = build(self.driver, self.part.graphs[capture], self.part.kernels, self._functions, self.base)
+            self.driver.prepare(made, self.stream)
+        return made
+
+    def _resident_bytes(self, *more: int) -> int:
+        """Return what the resident executables and some more captures take, as predicted."""
+        return sum(graph_bytes(self.part.graphs[capture]) for capture in {*self._executables, *more})
+
+    def _make_room(self, capture: int) -> None:
+        """Destroy executables, those that were used longest ago first, until there is room for a capture's."""
+        budget = self.budget_bytes
+        if budget is None or self._resident_bytes(capture) <= budget:
+            return
+        self.synchronize()  # none of them may be running
+        while self._executables and self._resident_bytes(capture) > budget:
+            oldest = next(iter(self._executables))
+            self.driver.destroy(self._executables.pop(oldest))
+
+    def _capture_name(self, capture: int) -> str:
+        return f"capture {capture} of stage `{self.plan.captures[capture].key.stage}`"
+
+    @contextmanager
+    def _blaming(self) -> Iterator[None]:
+        """Say of a failure which captures may have caused it: the device reports late."""
+        try:
+            yield
+        except DeviceError as error:
+            ran = ", ".join(map(self._capture_name, self._unfinished))
+            raise located(error, f"after {ran}") from None if ran else error
 
     def _section(self, name: str) -> int:
         return next(section.offset for section in self.plan.sections if section.name == name)
@@ -81,31 +149,40 @@ class Resident:
         start = self._section("weights")
         for weight in self.plan.weights:
             source = self.plan.blobs[weight.blob] if weight.blob is not None else weights(weight.name)
-            self._upload(start + weight.offset, source)
+            with _at(f"weight `{weight.name}`"):
+                self._upload(start + weight.offset, source)
         start = self._section("constants")
         for constant in self.plan.constants:
-            self._upload(start + constant.offset, self.plan.blobs[constant.blob])
+            with _at(f"constant {constant.sha256[:12]}"):
+                self._upload(start + constant.offset, self.plan.blobs[constant.blob])
         for snapshot in self.part.snapshots:
-            if snapshot.blob is None:
-                self.driver.fill(self.base + snapshot.offset, 0, snapshot.size_bytes, self.stream)
-            else:
-                self._upload(snapshot.offset, self.plan.blobs[snapshot.blob])
+            with _at(f"library memory `{snapshot.name}`"):
+                if snapshot.blob is None:
+                    self.driver.fill(self.base + snapshot.offset, 0, snapshot.size_bytes, self.stream)
+                else:
+                    self._upload(snapshot.offset, self.plan.blobs[snapshot.blob])
 
     def _upload(self, offset: int, source: bytes | memoryview) -> None:
         host = np.frombuffer(source, np.uint8)
         self.driver.upload(self.base + offset, int(host.ctypes.data), int(host.nbytes), self.stream)
 
     def _load_images(self, undo: ExitStack) -> list[Handle]:
-        libraries = []
-        for image in self.part.images:
-            library = self.driver.load_library(self.plan.blobs[image.blob])
+        """Load all images, several at a time; those that were loaded when one fails are given back too."""
+
+        def load(image: KernelImage) -> Handle:
+            self.driver.use()
+            with _at(f"an image of {image.library}, sha256 {image.sha256[:12]}"):
+                library = self.driver.load_library(self.plan.blobs[image.blob])
             undo.callback(self.driver.unload_library, library)
-            libraries.append(library)
-        return libraries
+            return library
+
+        with ThreadPoolExecutor(min(IMAGE_THREADS, max(1, len(self.part.images)))) as pool:
+            return list(pool.map(load, self.part.images))
 
     def _write_globals(self) -> None:
         for variable in self.part.globals:
-            address, size = self.driver.global_address(self._libraries[variable.image], variable.name)
+            with _at(f"device variable `{variable.name}`"):
+                address, size = self.driver.global_address(self._libraries[variable.image], variable.name)
             data = np.frombuffer(self._relocated(variable), np.uint8)
             if len(data) != size:
                 raise DeviceError(
@@ -125,10 +202,12 @@ class Resident:
     def _find_functions(self) -> list[Handle]:
         functions = []
         for kernel in self.part.kernels:
-            function = self.driver.function(self._libraries[kernel.image], kernel.name)
-            _require_layout(kernel, self.driver.param_info(function))
-            for attribute, value in kernel.attributes:
-                self.driver.set_attribute(function, attribute, value)
+            with _at(f"kernel `{kernel.name}`"):
+                function = self.driver.function(self._libraries[kernel.image], kernel.name)
+                layout = self.driver.param_info(function)
+                for attribute, value in kernel.attributes:
+                    self.driver.set_attribute(function, attribute, value)
+            _require_layout(kernel, layout)
             functions.append(function)
         return functions
 
@@ -136,6 +215,15 @@ class Resident:
         for executable in self._executables.values():
             self.driver.destroy(executable)
         self._executables.clear()
+
+
+@contextmanager
+def _at(where: str) -> Iterator[None]:
+    """Say of a failure of the driver where it happened."""
+    try:
+        yield
+    except DeviceError as error:
+        raise located(error, where) from None
 
 
 def _require_layout(kernel: Kernel, found: Sequence[tuple[int, int]]) -> None:

@@ -3,7 +3,8 @@
 What only the driver knows (that a kernel's parameters have these sizes, that a function exists) is compared at load.
 """
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
+from functools import lru_cache
 
 from cadence_runtime.errors import PlanError
 from cadence_runtime.format.cuda import (
@@ -15,6 +16,7 @@ from cadence_runtime.format.cuda import (
     KernelNode,
     MemcpyNode,
     MemsetNode,
+    Relocation,
 )
 from cadence_runtime.format.plan import Plan
 from cadence_runtime.format.strict_json import shown
@@ -113,11 +115,11 @@ def _bad_kernel(part: CudaPart, kernel: Kernel) -> Iterator[PlanError]:
 
 def _bad_graph(part: CudaPart, graph: Graph, size: int, where: str) -> Iterator[PlanError]:
     for number, node in enumerate(graph.nodes):
-        at = f"{where}, node {number}"
         if graph.ops and not 0 <= node.op < len(graph.ops):
+            at = f"{where}, node {number}"
             yield _error("CAD5703", "an op is not there", f"0 to {len(graph.ops) - 1}", str(node.op), at)
         if isinstance(node, KernelNode):
-            yield from _bad_launch(part, node, at)
+            yield from _bad_launch(part, node, where, number)
     yield from _bad_relocations(graph, size, where)
     pairs = [(edge.before, edge.after) for edge in graph.edges]
     if any(not 0 <= before < after < len(graph.nodes) for before, after in pairs):
@@ -131,30 +133,39 @@ def _bad_graph(part: CudaPart, graph: Graph, size: int, where: str) -> Iterator[
         yield from _bad_range("the state of the generator", graph.philox[0], PHILOX_BYTES, size, where)
 
 
-def _bad_launch(part: CudaPart, node: KernelNode, at: str) -> Iterator[PlanError]:
+def _bad_launch(part: CudaPart, node: KernelNode, where: str, number: int) -> Iterator[PlanError]:
     if not 0 <= node.kernel < len(part.kernels):
+        at = f"{where}, node {number}"
         yield _error("CAD5703", "a kernel is not there", f"0 to {len(part.kernels) - 1}", str(node.kernel), at)
         return
     kernel = part.kernels[node.kernel]
-    ends = (offset + length for offset, length in zip(kernel.param_offsets, kernel.param_sizes, strict=True))
-    length = max(ends, default=0)
+    length = _params_bytes(kernel)
     if len(node.params) != length:
         what = f"a launch has other parameters than kernel {shown(kernel.name)}"
+        at = f"{where}, node {number}"
         yield _error("CAD5703", what, f"{length} bytes", f"{len(node.params)} bytes", at)
     threads = node.block[0] * node.block[1] * node.block[2]
     inside = _within(node.grid, MAX_GRID) and _within(node.block, MAX_BLOCK) and threads <= MAX_THREADS
     if not inside or not 0 <= node.shared_bytes <= MAX_SHARED_BYTES:
         expected = f"a grid up to {MAX_GRID}, a block up to {MAX_BLOCK} and {MAX_THREADS} threads"
         got = f"grid {node.grid}, block {node.block}, {node.shared_bytes} bytes"
+        at = f"{where}, node {number}"
         yield _error("CAD5706", "a launch has dimensions that no device takes", expected, got, at)
     names = [name for name, _ in node.attributes]
     if names != sorted(set(names)) or any(len(raw) != ATTRIBUTE_BYTES for _, raw in node.attributes):
         expected = f"{ATTRIBUTE_BYTES} bytes each, sorted"
+        at = f"{where}, node {number}"
         yield _error("CAD5706", "the attributes of a launch make no sense", expected, shown(names), at)
 
 
-def _within(dims: Iterable[int], upper: tuple[int, int, int]) -> bool:
-    return all(1 <= dim <= most for dim, most in zip(dims, upper, strict=True))
+@lru_cache(maxsize=1 << 12)
+def _params_bytes(kernel: Kernel) -> int:
+    ends = (offset + length for offset, length in zip(kernel.param_offsets, kernel.param_sizes, strict=True))
+    return max(ends, default=0)
+
+
+def _within(dims: tuple[int, int, int], upper: tuple[int, int, int]) -> bool:
+    return 1 <= dims[0] <= upper[0] and 1 <= dims[1] <= upper[1] and 1 <= dims[2] <= upper[2]
 
 
 def _bad_relocations(graph: Graph, size: int, where: str) -> Iterator[PlanError]:
@@ -165,23 +176,29 @@ def _bad_relocations(graph: Graph, size: int, where: str) -> Iterator[PlanError]
         yield _error("CAD5704", "the relocations of a graph are not sorted", "each once", "another order", where)
     words: dict[int, dict[int, int]] = {}
     for entry in graph.relocations:
-        at = f"{where}, node {entry.node}"
         if not 0 <= entry.node < len(graph.nodes):
             yield _error("CAD5704", "a relocation has no node", f"0 to {len(graph.nodes) - 1}", str(entry.node), where)
             continue
-        node = graph.nodes[entry.node]
-        if isinstance(node, KernelNode) and not 0 <= entry.word <= len(node.params) - WORD_BYTES:
-            expected = f"8 bytes within {len(node.params)}"
-            yield _error("CAD5704", "a relocation is no word of its node", expected, f"from byte {entry.word}", at)
-        yield from _bad_range("a pointer", entry.offset, 0, size, at)
         own = words.setdefault(entry.node, {})
-        if own and entry.word < max(own) + WORD_BYTES:
-            expected, got = f"{WORD_BYTES} bytes of its own", f"bytes {max(own)} and {entry.word}"
-            yield _error("CAD5704", "two relocations share bytes", expected, got, at)
+        yield from _bad_relocation(graph.nodes[entry.node], entry, own, size, where)
         own[entry.word] = entry.offset
     for number, node in enumerate(graph.nodes):
         if not isinstance(node, KernelNode):
             yield from _bad_move(node, words.get(number, {}), size, f"{where}, node {number}")
+
+
+def _bad_relocation(
+    node: GraphNode, entry: Relocation, before: dict[int, int], size: int, where: str
+) -> Iterator[PlanError]:
+    at = f"{where}, node {entry.node}"
+    if isinstance(node, KernelNode) and not 0 <= entry.word <= len(node.params) - WORD_BYTES:
+        expected = f"8 bytes within {len(node.params)}"
+        yield _error("CAD5704", "a relocation is no word of its node", expected, f"from byte {entry.word}", at)
+    if not 0 <= entry.offset <= size:
+        yield from _bad_range("a pointer", entry.offset, 0, size, at)
+    if before and entry.word < max(before) + WORD_BYTES:
+        expected, got = f"{WORD_BYTES} bytes of its own", f"bytes {max(before)} and {entry.word}"
+        yield _error("CAD5704", "two relocations share bytes", expected, got, at)
 
 
 def _bad_move(node: GraphNode, words: dict[int, int], size: int, at: str) -> Iterator[PlanError]:

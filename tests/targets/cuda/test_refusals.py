@@ -8,13 +8,12 @@ import pytest
 import torch
 from cuda.bindings import driver as cu
 
-from cadence_runtime.cuda.bindings import CudaDriver
-from cadence_runtime.errors import DeviceError, TargetError
+from cadence_runtime.errors import TargetError
 from cadencec.targets.cuda import images, nodes, proof, recording, target
 
 
 def refused(call: Any, *arguments: Any) -> str:
-    with pytest.raises((TargetError, DeviceError)) as caught:
+    with pytest.raises(TargetError) as caught:
         call(*arguments)
     return str(caught.value)
 
@@ -122,17 +121,4 @@ def test_a_replay_with_other_bits() -> None:
         "  got:      `audio` differs, `kv` differs\n"
         "  at:       stage `step`\n"
         "  hint:     a kernel reads memory that nothing in the capture writes"
-    )
-
-
-def test_a_machine_without_a_driver(monkeypatch: pytest.MonkeyPatch) -> None:
-    def no_library(flags: int) -> None:
-        raise RuntimeError("Failed to dlopen libcuda.so.1")
-
-    monkeypatch.setattr(cu, "cuInit", no_library)
-    assert refused(CudaDriver().open, 0) == (
-        "CAD8002: no CUDA driver on this machine\n"
-        "  expected: libcuda.so.1\n"
-        "  got:      failed to dlopen libcuda.so.1\n"
-        "  hint:     install the NVIDIA driver, or load a plan for the cpu target"
     )
