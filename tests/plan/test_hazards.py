@@ -75,6 +75,34 @@ UNTIES_BY_RETURNING = TIED_ACROSS_STAGES.replace(
 
 RETURNS_NOTHING = TIED_ACROSS_STAGES.replace('{"b": s["b"]}', "{}").replace('{"a": s["a"]}', "None")
 
+PASSED_SPEC = """
+regions: {h: {shape: [3, 4]}}
+stages:
+  one: {reads: [], writes: [], inputs: {x: {dtype: float32}}, outputs: [y]}
+  two: {reads: [h], writes: [h], inputs: [y], outputs: [z]}
+events:
+  frame: {inputs: {x: [2, 4]}, run: [one, two]}
+  turn: {reset: true}
+"""
+
+PASSED = """
+class Model:
+    def __init__(self):
+        self.stages = {"one": self.one, "two": self.two}
+
+    def init_state(self):
+        return {"h": torch.zeros(3, 4)}
+
+    def one(self, s, x):
+        return {}, x.tanh()[1].expand(3, 4)
+
+    def two(self, s, y):
+        return {"h": s["h"] * 0.5 + y}, s["h"] * y
+
+def build():
+    return Model()
+"""
+
 HAZARDS = {
     "expanded state": (
         ONE,
@@ -202,6 +230,7 @@ return {"layers": layers, "conv": x[:, -1:], "none": {}}, y
             "    def step", "    @torch.inference_mode()\n    def step"
         ),
     ),
+    "a tensor that repeats itself, passed to the next stage": (PASSED_SPEC, PASSED),
     "leaves tied across stages": (TWO_STAGES, TIED_ACROSS_STAGES),
     "leaves tied across stages until one of them is new": (TWO_STAGES, UNTIES_BY_RETURNING),
     "stages that change in place and return nothing": (TWO_STAGES, RETURNS_NOTHING),

@@ -21,7 +21,8 @@ Store = tuple[Tensor, View]
 
 @dataclass(frozen=True, slots=True)
 class Ready:
-    """A capture's graph, and its inputs and outputs in the io section by position."""
+    """A capture's graph, and its inputs and outputs in the io section by position. Of an input that repeats itself
+    along a dim, as one stage may pass it on to the next, it is one element."""
 
     run: Script
     inputs: Mapping[int, Tensor]
@@ -111,7 +112,8 @@ def prepare(places: Places, capture: Capture) -> Ready:
     for (target, _), value in zip(leaves, [_staged(builder, tape, view) for _, view in leaves], strict=True):
         builder.copy(target, value)
     inputs = places.ends(capture.key.inputs, capture.input_offsets)
-    return Ready(builder.finish(), inputs, outputs, tape.draws)
+    singles = {position: _single(target) for position, target in inputs.items()}
+    return Ready(builder.finish(), singles, outputs, tape.draws)
 
 
 def _output_stores(tape: Tape, outputs: Mapping[int, Tensor]) -> list[Store]:
@@ -136,11 +138,15 @@ def _missing(stores: Sequence[Store], begins: Mapping[int, int], arena: Arena) -
 
 def _distinct(target: Tensor, view: View) -> Store:
     """Return target and view with one element of each dim along which the target repeats itself (an expanded state)."""
-    repeats = [stride == 0 and size > 1 for size, stride in zip(target.shape, target.stride(), strict=True)]
-    for dim, is_repeat in enumerate(repeats):
-        target = target.narrow(dim, 0, 1) if is_repeat else target
-    sizes = tuple(1 if is_repeat else size for size, is_repeat in zip(view.sizes, repeats, strict=True))
-    return target, replace(view, sizes=sizes)
+    target = _single(target)
+    return target, replace(view, sizes=tuple(target.shape))
+
+
+def _single(target: Tensor) -> Tensor:
+    """Return a tensor with one element of each dim along which it repeats itself: torch writes to no other."""
+    for dim, (size, stride) in enumerate(zip(target.shape, target.stride(), strict=True)):
+        target = target.narrow(dim, 0, 1) if stride == 0 and size > 1 else target
+    return target
 
 
 def _staged(builder: GraphBuilder, tape: Tape, view: View) -> object:

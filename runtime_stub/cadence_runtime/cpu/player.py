@@ -99,7 +99,8 @@ class CpuPlayer:
 
     def write_input(self, capture: int, position: int, array: Tensor) -> None:
         ready = self._ready[capture] or self._prepare(capture)
-        ready.inputs[position].copy_(array)
+        target = ready.inputs[position]
+        target.copy_(array if array.shape == target.shape else array.as_strided(target.shape, array.stride()))
 
     def run(self, capture: int, generator: Tensor) -> Tensor:
         ready = self._ready[capture] or self._prepare(capture)
