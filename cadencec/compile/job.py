@@ -21,12 +21,15 @@ from cadencec.plan.compile import CompiledPlan, Progress, compile_spec
 from cadencec.spec import load_spec
 
 SUFFIX = ".plan"
+CACHE = ".cadencec-cache"
+"""Where captures for CUDA are kept, beside the plan."""
 
 
 @dataclass(frozen=True, slots=True)
 class Request:
     """What to compile. `output` is the plan's file, or None for `NAME.TARGET.plan` here; `without` are passes that are
-    left out; `overrides` are those of `--set`."""
+    left out; `overrides` are those of `--set`. `cache` is the folder of captures for CUDA, `.cadencec-cache` beside the
+    plan by default; with `no_cache` none are kept."""
 
     spec: str
     output: str | None = None
@@ -34,6 +37,8 @@ class Request:
     embed_weights: bool = False
     without: tuple[str, ...] = ()
     overrides: Mapping[str, str] = field(default_factory=dict)
+    cache: str | None = None
+    no_cache: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,12 +95,33 @@ def compile_file(request: Request, progress: Progress) -> Report:
     plan_file = Path(request.output or f"{spec.model.name}.{request.target}{SUFFIX}")
     check_place(plan_file)
     compiled = compile_spec(
-        spec, target=request.target, switches=switches, embed_weights=request.embed_weights, progress=clock
+        spec,
+        target=request.target,
+        switches=switches,
+        embed_weights=request.embed_weights,
+        cache=cache_of(request, plan_file),
+        progress=clock,
     )
     clock("write", 0, 1)
     written = write(compiled.plan, plan_file, embed_weights=request.embed_weights)
     clock.stop()
     return Report(compiled, written, clock.phases_s)
+
+
+def cache_of(request: Request, plan_file: Path) -> Path | None:
+    """Return the folder of captures, made if it is not there; None where none are kept."""
+    if request.target != "cuda" or request.no_cache:
+        return None
+    folder = Path(request.cache) if request.cache else plan_file.parent / CACHE
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        reason = (error.strerror or type(error).__name__).lower()
+        hint = "choose another folder with `--cache`, or use `--no-cache`"
+        raise UsageError(
+            "CAD9205", "the folder of the cache cannot be written", got=reason, at=str(folder), hint=hint
+        ) from None
+    return folder
 
 
 def write(plan: Plan, plan_file: Path, *, embed_weights: bool) -> Written:

@@ -55,16 +55,17 @@ def silent(phase: str, done: int, total: int) -> None:
 @dataclass(frozen=True, slots=True)
 class CompiledPlan:
     """A plan, and what a report shows besides. `recorded` has the first recording behind each tape, before any pass;
-    `unplanned_bytes` is what torch still allocates in the replay of each tape."""
+    `unplanned_bytes` is what torch still allocates in the replay of each tape; `notes` are what the target tells."""
 
     plan: Plan
     recorded: tuple[Tape, ...]
     unplanned_bytes: tuple[int, ...]
+    notes: tuple[str, ...] = ()
 
     @property
     def warnings(self) -> tuple[str, ...]:
         """What is worth a look, in lower case."""
-        return tuple(
+        return self.notes + tuple(
             f"output `{name}` had the same bits for all inputs that were tried: is the model initialised?"
             for name in self.plan.fidelity.constant_outputs
         )
@@ -76,17 +77,19 @@ def compile_spec(
     target: Target = "cpu",
     switches: frozenset[str] = ALL,
     embed_weights: bool = False,
+    cache: Path | None = None,
     node_limit: int = DEFAULT_NODE_LIMIT,
     walk_events: int = WALK_EVENTS,
     progress: Progress = silent,
 ) -> CompiledPlan:
     """Trace the spec's model at every key, compare each tape with the stock model, and return the plan.
 
-    `switches` are the passes that run; `node_limit` bounds the search. Raises TraceError, TimelineError or TargetError.
-    Random generators and numeric switches are put back.
+    `switches` are the passes that run; `node_limit` bounds the search; captures for CUDA are kept in the folder
+    `cache`, or nowhere. Raises TraceError, TimelineError or TargetError. Random generators and numeric switches are put
+    back.
     """
     build(spec.program, where=spec.where)  # what cannot be proven is refused before any model is built
-    backend = _backend(target)
+    backend = _backend(target, cache)
     device = torch.device("cpu") if backend is None else backend.device
     devices = [] if backend is None else [device]
     with torch.random.fork_rng(devices=devices), applied(spec.numerics):
@@ -116,7 +119,8 @@ def compile_spec(
             embed_weights=embed_weights,
         )
         plan = plan if backend is None else backend.finish(plan)
-    return CompiledPlan(plan, tuple(kept.recorded), tuple(item.unplanned_bytes for item in kept.lowered))
+    unplanned = tuple(item.unplanned_bytes for item in kept.lowered)
+    return CompiledPlan(plan, tuple(kept.recorded), unplanned, () if backend is None else tuple(backend.warnings))
 
 
 @dataclass(frozen=True, slots=True)
@@ -127,13 +131,13 @@ class _Built:
     weights: Weights
 
 
-def _backend(target: Target) -> Backend | None:
+def _backend(target: Target, cache: Path | None) -> Backend | None:
     """Return what captures tapes for the target; None for the CPU, whose player runs tapes themselves."""
     if target == "cpu":
         return None
     from cadencec.targets.cuda.target import start
 
-    return start()
+    return start(cache)
 
 
 def _build(
@@ -157,9 +161,7 @@ def _explore(spec: Spec, traced: _Built, stock: _Built, kept: "_Kept", limit: in
     return found
 
 
-def _walk(
-    kept: "_Kept", found: Exploration, own: Weights, fresh: _Built, events: int, progress: Progress
-) -> Walked:
+def _walk(kept: "_Kept", found: Exploration, own: Weights, fresh: _Built, events: int, progress: Progress) -> Walked:
     progress("walk", 0, events)
     tapes = Tapes(found, tuple(kept.tapes), kept.constants.__getitem__, kept.weights)
     scratch = kept.weights.history.overwritten
@@ -232,6 +234,7 @@ class _Kept:
             after=found.after,
             outputs=found.outputs,
             owners=self.paths,
+            numerics=dict(found.recording.numerics),
         )
 
     def fidelity(self, walked: Walked) -> Fidelity:

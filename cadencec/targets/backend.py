@@ -15,7 +15,7 @@ from cadence_runtime.format.tape import Tape
 class Finding:
     """A key as the search hands it on: the finished tape with its constants and the model's weights, and values that
     the stage was run on. `before` and `after` are the forms of the leaves it reads and of those it leaves behind, by
-    path; `owners` the paths of all leaves, by the number that a form's slot is."""
+    path; `owners` the paths of all leaves, by the number that a form's slot is; `numerics` the switches of it."""
 
     tape: Tape
     constants: Mapping[str, Tensor]
@@ -26,6 +26,7 @@ class Finding:
     after: Mapping[str, Form]
     outputs: Sequence[Form]
     owners: Sequence[str]
+    numerics: Mapping[str, str]
 
 
 class Backend(Protocol):
@@ -34,6 +35,10 @@ class Backend(Protocol):
     @property
     def device(self) -> torch.device:
         """Where models are traced."""
+
+    @property
+    def warnings(self) -> Sequence[str]:
+        """What is worth a look, in lower case."""
 
     def add(self, finding: Finding) -> None:
         """Capture a key."""

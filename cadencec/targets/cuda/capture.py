@@ -7,6 +7,7 @@ plans, handles and workspaces before.
 
 import gc
 import warnings
+from bisect import bisect_right
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -57,7 +58,7 @@ class Captured:
 
     def op_of(self, node: int) -> int:
         """Return the op that made a node; the last index stands for the stores behind the ops."""
-        return max(index for index, before in enumerate(self.boundaries) if before <= node)
+        return bisect_right(self.boundaries, node) - 1
 
 
 class Bench:

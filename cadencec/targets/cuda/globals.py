@@ -12,7 +12,7 @@ from typing import Any
 from cuda.bindings import driver as cu
 
 from cadencec.targets.cuda.calls import SUCCESS, call
-from cadencec.targets.cuda.images import FUNCTION, OBJECT, symbols
+from cadencec.targets.cuda.images import OBJECT, functions, symbols
 from cadencec.targets.cuda.relocate import Place
 
 VARIABLE_SECTIONS = (".nv.global", ".nv.constant3")
@@ -31,11 +31,7 @@ class LiveGlobal:
 
 def holders(images: Mapping[str, bytes], kernel: str) -> tuple[str, ...]:
     """Return the digests of the images that define a kernel, in the order of loading."""
-    return tuple(
-        digest
-        for digest, image in images.items()
-        if any(symbol.kind == FUNCTION and symbol.name == kernel for symbol in symbols(image))
-    )
+    return tuple(digest for digest, image in images.items() if kernel in functions(image))
 
 
 def live_globals(

@@ -107,6 +107,12 @@ def symbols(image: bytes) -> tuple[Symbol, ...]:
     return tuple(_read_symbols(image))
 
 
+@cache
+def functions(image: bytes) -> frozenset[str]:
+    """Return the names of the kernels and device functions of a cubin."""
+    return frozenset(symbol.name for symbol in symbols(image) if symbol.kind == FUNCTION)
+
+
 def _read_symbols(image: bytes) -> Iterator[Symbol]:
     (table,) = struct.unpack_from("<Q", image, 0x28)
     entry_bytes, count, names_index = struct.unpack_from("<HHH", image, 0x3A)

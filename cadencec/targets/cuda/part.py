@@ -40,10 +40,10 @@ class PlacedRecording:
 
 @dataclass(slots=True)
 class PartBuilder:
-    """Collects the recordings of a plan. `images` are all collected images by digest; `add_blob` stores bytes and
+    """Collects the recordings of a plan. `images` returns an image by its digest; `add_blob` stores bytes and
     returns their index; `reserve` returns the arena offset of so many bytes in the constants section."""
 
-    images: Mapping[str, bytes]
+    images: Callable[[str], bytes]
     libraries: Callable[[bytes], str]
     add_blob: Callable[[bytes], int]
     reserve: Callable[[int], int]
@@ -54,6 +54,7 @@ class PartBuilder:
     _globals: dict[tuple[int, str], DeviceGlobal] = field(default_factory=dict)
     _snapshots: dict[tuple[str, int], Snapshot] = field(default_factory=dict)
     _graphs: list[Graph] = field(default_factory=list)
+    _nodes: dict[GraphNode, GraphNode] = field(default_factory=dict)
     _philox_offset: int | None = None
 
     def add(self, placed: PlacedRecording) -> None:
@@ -65,10 +66,11 @@ class PartBuilder:
             pointers = tuple((at, offsets[number] + offset) for at, (number, offset) in variable.pointers)
             self._globals[image, variable.name] = DeviceGlobal(image, variable.name, variable.data, pointers)
         op_numbers = {op: index for index, op in enumerate(sorted(set(recording.ops)))}
-        nodes = tuple(
+        made = (
             self._node(node, recording, op_numbers[op])
             for node, op in zip(recording.graph.nodes, recording.ops, strict=True)
         )
+        nodes = tuple(self._nodes.setdefault(node, node) for node in made)  # what keys share is held once
         relocations = tuple(
             Relocation(pointer.node, pointer.word, offsets[pointer.buffer] + pointer.offset)
             for pointer in recording.graph.pointers
@@ -121,7 +123,7 @@ class PartBuilder:
     def _image(self, digest: str) -> int:
         if digest not in self._images:
             self._images[digest] = len(self._image_rows)
-            content = self.images[digest]
+            content = self.images(digest)
             self._image_rows.append(KernelImage(digest, self.add_blob(content), self.libraries(content)))
         return self._images[digest]
 

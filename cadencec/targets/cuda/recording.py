@@ -94,7 +94,8 @@ class CudaRecorder:
         tape, positions = job.tape, first.graph.positions
         graph = relocate(first, second, lambda node: op_name(tape, captured.op_of(positions[node])))
         again.graph.reset()
-        images = {kernel.name: choose_image(self.images, kernel) for kernel in kernels_of(graph)}
+        named = {kernel.name: kernel for kernel in kernels_of(graph)}
+        images = {name: choose_image(self.images, kernel) for name, kernel in named.items()}
         variables = tuple(self._variables(graph, images, first))
         pointed = _outside_numbers(graph, variables)
         library = [buffer for index, buffer in enumerate(outside.library) if LIBRARY + index in pointed]

@@ -4,9 +4,14 @@ The profiling interface and the recording allocator have to come before the firs
 compiles for CUDA before it does anything else with the device.
 """
 
+import atexit
+import hashlib
 import math
+import os
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
+from pathlib import Path
+from tempfile import TemporaryDirectory
 
 import torch
 from torch import Tensor
@@ -16,64 +21,84 @@ from cadence_runtime.cuda.driver import DeviceInfo
 from cadence_runtime.errors import TargetError
 from cadence_runtime.format.plan import Capture, Plan, Section, TensorForm
 from cadence_runtime.format.tape import ITEM_BYTES, Binding, Storage, Tape, View
+from cadence_runtime.format.tapes import encode_tapes
+from cadencec import __version__
 from cadencec.arena.planner import Buffer, aligned
 from cadencec.arena.planner import plan as pack
 from cadencec.targets.backend import Finding
 from cadencec.targets.cuda.allocator import RecordingAllocator
+from cadencec.targets.cuda.cache import CaptureCache, key_of
 from cadencec.targets.cuda.capture import DEVICE, Job, Stores
 from cadencec.targets.cuda.images import ImageCollector
 from cadencec.targets.cuda.libraries import library_of
 from cadencec.targets.cuda.part import PartBuilder, PlacedRecording
 from cadencec.targets.cuda.placement import Placement, Slot, SlotName
-from cadencec.targets.cuda.recording import CudaRecorder, CudaRecording
+from cadencec.targets.cuda.recording import CudaRecorder, CudaRecording, ScratchBuffer
 
 ARENA_ADDRESS = 0x6F00_0000_0000
 """Where arenas are recorded, and where a load asks for its own first."""
 RANGE_BYTES = 1 << 40
+SWITCHES = ("CUBLAS", "CUDA_", "CUDNN", "NVIDIA_", "PYTORCH_", "TORCH_")
+"""What the names of environment variables begin with that steer the libraries."""
 
 
 @dataclass(slots=True)
 class CudaTarget:
-    """One compilation for the device of this process."""
+    """One compilation for the device of this process. Captures go to disk as they are made, and come back one at a time
+    at the end."""
 
     info: DeviceInfo
+    cache: CaptureCache
+    warnings: list[str]
     _collector: ImageCollector
     _allocator: RecordingAllocator
     _recorder: CudaRecorder
     device: torch.device = DEVICE
-    recordings: list[CudaRecording] = field(default_factory=list)
-    _slots: list[tuple[SlotName, ...]] = field(default_factory=list)
-    _tapes: list[Tape] = field(default_factory=list)
+    _made: list["_Made"] = field(default_factory=list)
 
     def add(self, finding: Finding) -> None:
-        """Capture a key; the n-th one belongs to the n-th capture of the plan."""
+        """Capture a key, or find it in the cache; the n-th one belongs to the n-th capture of the plan."""
         slots = list(self._slots_of(finding))
+        device = (("driver", str(self.info.driver)), ("sm", str(self.info.compute_capability)))
+        key = capture_key(finding, slots, (*self.environment(), *device))
+        recording = self.cache.get(key)
+        if recording is None:
+            recording = self._record(finding, slots)
+            self.cache.put(key, recording, self._collector.images)
+        names = tuple(slot.name for slot in slots)
+        self._made.append(_Made(key, finding.tape, names, recording.scratch))
+
+    def _record(self, finding: Finding, slots: Sequence[Slot]) -> CudaRecording:
         placements = (Placement(self._allocator, slots), Placement(self._allocator, slots))
         host = {s.name: finding.constants[s.name] for s in finding.tape.storages if s.kind == "constant" and s.host}
         owners = {
             path: finding.owners[form.slot] for path, form in finding.before.items() if isinstance(form, TensorForm)
         }
         job = Job(finding.tape, host, _stores(finding), dict(_sample(finding)), owners)
-        self.recordings.append(self._recorder.record(job, placements))
-        self._slots.append(tuple(slot.name for slot in slots))
-        self._tapes.append(finding.tape)
+        generator = torch.cuda.default_generators[DEVICE.index]
+        state = generator.get_state()  # what is traced next must not depend on whether this was in the cache
+        try:
+            return self._recorder.record(job, placements)
+        finally:
+            generator.set_state(state)
 
     def finish(self, plan: Plan) -> Plan:
         """Return the plan with its graphs, its scratch packed, and tapes that only say what a stage's interface is."""
-        packings = [pack(_buffers(recording)) for recording in self.recordings]
+        packings = [pack(_buffers(made.scratch)) for made in self._made]
         tallest = max(packings, key=lambda packing: packing.height_bytes)
         bound = max(packing.lower_bound_bytes for packing in packings)
         sections = [section for section in plan.sections if section.name != "scratch"]
         scratch_at = _end(sections)
         scratch = Section("scratch", scratch_at, tallest.height_bytes, bound, tallest.method)
         library = _Library(scratch_at + aligned(tallest.height_bytes), list(plan.blobs))
-        builder = PartBuilder(self._collector.images, library_of, library.add_blob, library.reserve)
-        for index, (recording, packing) in enumerate(zip(self.recordings, packings, strict=True)):
-            slots = [_arena_offset(plan, plan.captures[index], name) for name in self._slots[index]]
+        builder = PartBuilder(self.cache.object, library_of, library.add_blob, library.reserve)
+        arena = _Arena(plan)
+        for made, packing, capture in zip(self._made, packings, plan.captures, strict=True):
+            slots = [arena.offset(capture, name) for name in made.slots]
+            numbers = (buffer.number for buffer in made.scratch)
             offsets = (scratch_at + offset for offset in packing.offsets)
-            numbers = (buffer.number for buffer in recording.scratch)
-            placed = PlacedRecording(recording, self._tapes[index], slots, dict(zip(numbers, offsets, strict=True)))
-            builder.add(placed)
+            scratch_of = dict(zip(numbers, offsets, strict=True))
+            builder.add(PlacedRecording(self.cache.taken(made.key), made.tape, slots, scratch_of))
         part = builder.finish(self._allocator.base, self.info.compute_capability, self.info.driver)
         sections += [scratch, Section("library", library.lower, library.size_bytes, library.size_bytes, "in a row")]
         tapes, numbers_ = _interfaces(plan)
@@ -116,9 +141,19 @@ class CudaTarget:
                 yield Slot(SlotName("output", binding.name), span_bytes(form))
 
 
-def start() -> CudaTarget:
-    """Begin a compilation. Raises TargetError CAD4103 when the process has used CUDA before, DeviceError without a
-    device."""
+@dataclass(frozen=True, slots=True)
+class _Made:
+    """A capture in the cache: its key, its tape, the names of its buffers in order, and its scratch."""
+
+    key: str
+    tape: Tape
+    slots: tuple[SlotName, ...]
+    scratch: tuple[ScratchBuffer, ...]
+
+
+def start(cache: Path | None = None) -> CudaTarget:
+    """Begin a compilation; captures are kept in a folder, or only as long as it takes. Raises TargetError CAD4103 when
+    the process has used CUDA before, DeviceError without a device."""
     if torch.cuda.is_initialized():  # type: ignore[no-untyped-call]
         raise TargetError(
             "CAD4103",
@@ -132,7 +167,33 @@ def start() -> CudaTarget:
     info = CudaDriver().open(DEVICE.index)
     allocator = RecordingAllocator(ARENA_ADDRESS, RANGE_BYTES, DEVICE.index)
     allocator.install()
-    return CudaTarget(info, collector, allocator, CudaRecorder(allocator, collector.images))
+    warnings: list[str] = []
+    kept = CaptureCache(cache or _folder_of_this_process(), warnings.append)
+    return CudaTarget(info, kept, warnings, collector, allocator, CudaRecorder(allocator, collector.images))
+
+
+def _folder_of_this_process() -> Path:
+    folder = TemporaryDirectory(prefix="cadencec-")
+    atexit.register(folder.cleanup)
+    return Path(folder.name)
+
+
+def capture_key(finding: Finding, slots: Sequence[Slot], environment: Sequence[tuple[str, str]]) -> str:
+    """Return the key of a capture in the cache: a digest of all that it depends on."""
+    return key_of(
+        {
+            "compiler": __version__,
+            "environment": dict(environment),
+            "switches": {name: value for name, value in os.environ.items() if name.startswith(SWITCHES)},
+            "numerics": dict(finding.numerics),
+            # Constants are named by their digests; of weights only the places matter.
+            "tape": hashlib.sha256(encode_tapes((finding.tape,))).hexdigest(),
+            "slots": [[slot.name.kind, slot.name.name, slot.size_bytes] for slot in slots],
+            "stores": _stores(finding),
+            "before": [[path, form] for path, form in sorted(finding.before.items())],
+            "owners": list(finding.owners),
+        }
+    )
 
 
 @dataclass(slots=True)
@@ -142,11 +203,16 @@ class _Library:
     lower: int
     blobs: list[bytes]
     size_bytes: int = 0
+    _numbers: dict[bytes, int] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        self._numbers = {blob: number for number, blob in enumerate(self.blobs)}
 
     def add_blob(self, content: bytes) -> int:
-        if content not in self.blobs:
+        number = self._numbers.setdefault(content, len(self.blobs))
+        if number == len(self.blobs):
             self.blobs.append(content)
-        return self.blobs.index(content)
+        return number
 
     def reserve(self, size_bytes: int) -> int:
         offset = self.lower + self.size_bytes
@@ -199,29 +265,36 @@ def _bytes(tensor: Tensor) -> Tensor:
     return window.set_(tensor.detach().untyped_storage())
 
 
-def _buffers(recording: CudaRecording) -> list[Buffer]:
-    return [Buffer(str(b.number), b.size_bytes, b.lower, b.upper) for b in recording.scratch]
+def _buffers(scratch: Sequence[ScratchBuffer]) -> list[Buffer]:
+    return [Buffer(str(b.number), b.size_bytes, b.lower, b.upper) for b in scratch]
 
 
 def _end(sections: Sequence[Section]) -> int:
     return max(section.offset + aligned(section.size_bytes) for section in sections)
 
 
-def _arena_offset(plan: Plan, capture: Capture, name: SlotName) -> int:
-    """Return where a named buffer of a capture stands in the plan's arena."""
-    base = {section.name: section.offset for section in plan.sections}
-    tape = plan.tapes[capture.tape]
-    match name.kind:
-        case "weight":
-            return base["weights"] + next(weight.offset for weight in plan.weights if weight.name == name.name)
-        case "constant":
-            return base["constants"] + next(c.offset for c in plan.constants if c.sha256 == name.name)
-        case "leaf":
-            return base["state"] + next(leaf.slot_offset for leaf in plan.leaves if leaf.path == name.name)
-        case "input":
-            return base["io"] + capture.input_offsets[_position(tape.inputs, name.name)]
-        case "output":
-            return base["io"] + capture.output_offsets[_position(tape.outputs, name.name)]
+class _Arena:
+    """Where the named buffers of captures stand in a plan's arena."""
+
+    def __init__(self, plan: Plan) -> None:
+        base = {section.name: section.offset for section in plan.sections}
+        self._io, self._tapes = base["io"], plan.tapes
+        self._fixed: dict[SlotName, int] = {
+            **{SlotName("weight", row.name): base["weights"] + row.offset for row in plan.weights},
+            **{SlotName("constant", row.sha256): base["constants"] + row.offset for row in plan.constants},
+            **{SlotName("leaf", row.path): base["state"] + row.slot_offset for row in plan.leaves},
+        }
+
+    def offset(self, capture: Capture, name: SlotName) -> int:
+        """Return the arena offset of a named buffer of a capture."""
+        tape = self._tapes[capture.tape]
+        match name.kind:
+            case "input":
+                return self._io + capture.input_offsets[_position(tape.inputs, name.name)]
+            case "output":
+                return self._io + capture.output_offsets[_position(tape.outputs, name.name)]
+            case _:
+                return self._fixed[name]
 
 
 def _position(bindings: Sequence[Binding], name: str) -> int:

@@ -1,0 +1,95 @@
+"""A recording as JSON and back. Bytes are hexadecimal, or the digests of objects where they may be long."""
+
+import hashlib
+from collections.abc import Callable, Iterator, Mapping
+from typing import Any
+
+from cadence_runtime.format.cuda import Edge, MemcpyNode, MemsetNode
+from cadencec.targets.cuda.globals import LiveGlobal
+from cadencec.targets.cuda.nodes import RawKernel
+from cadencec.targets.cuda.recording import CudaRecording, OutsideBuffer, Philox, ScratchBuffer
+from cadencec.targets.cuda.relocate import FreeGraph, FreeKernel, FreeNode, Pointer
+
+Json = Any
+
+
+def to_json(recording: CudaRecording) -> dict[str, Json]:
+    """Return a recording as JSON; handles of the driver, which mean nothing later, are left out."""
+    graph, philox = recording.graph, recording.philox
+    return {
+        "nodes": [_node(node) for node in graph.nodes],
+        "pointers": [[row.node, row.word, row.buffer, row.offset] for row in graph.pointers],
+        "edges": [[row.before, row.after, *row.data] for row in graph.edges],
+        "ops": list(recording.ops),
+        "scratch": [[row.number, row.size_bytes, row.lower, row.upper] for row in recording.scratch],
+        "outside": [[row.number, hashlib.sha256(row.content).hexdigest()] for row in recording.outside],
+        "images": dict(recording.images),
+        "globals": [[row.image, row.name, row.data.hex(), row.pointers] for row in recording.globals],
+        "philox": None if philox is None else [philox.seed, philox.offset, philox.step],
+    }
+
+
+def objects_of(entry: Mapping[str, Json]) -> Iterator[str]:
+    """Yield the digests of the objects that an entry names."""
+    yield from entry["images"].values()
+    yield from (digest for _, digest in entry["outside"])
+
+
+def from_json(entry: Mapping[str, Json], load: Callable[[str], bytes]) -> CudaRecording:
+    """Return the recording that was made into JSON; `load` returns an object by its digest."""
+    return CudaRecording(
+        graph=FreeGraph(
+            nodes=tuple(_free_node(row) for row in entry["nodes"]),
+            pointers=tuple(Pointer(*row) for row in entry["pointers"]),
+            edges=tuple(Edge(before, after, (one, two, kind)) for before, after, one, two, kind in entry["edges"]),
+        ),
+        ops=tuple(entry["ops"]),
+        scratch=tuple(ScratchBuffer(*row) for row in entry["scratch"]),
+        outside=tuple(OutsideBuffer(number, load(digest)) for number, digest in entry["outside"]),
+        images=dict(entry["images"]),
+        globals=tuple(_live_global(*row) for row in entry["globals"]),
+        philox=None if entry["philox"] is None else Philox(*entry["philox"]),
+    )
+
+
+def _node(node: FreeNode) -> list[Json]:
+    match node:
+        case FreeKernel():
+            raw = node.raw
+            attributes = [[name, value.hex()] for name, value in raw.attributes]
+            launch = [raw.name, raw.grid, raw.block, raw.shared_bytes, raw.param_offsets, raw.param_sizes]
+            return ["launch", *launch, node.params.hex(), attributes, raw.function_attributes]
+        case MemsetNode():
+            return ["fill", node.pitch, node.value, node.element_bytes, node.width, node.height]
+        case MemcpyNode():
+            box = (node.width, node.height, node.depth)
+            pitches = (node.destination_pitch, node.destination_height, node.source_pitch, node.source_height)
+            return ["copy", *box, *pitches]
+
+
+def _free_node(row: list[Json]) -> FreeNode:
+    kind, *rest = row
+    if kind == "fill":
+        return MemsetNode(*rest, op=0)
+    if kind == "copy":
+        return MemcpyNode(*rest, op=0)
+    name, grid, block, shared, offsets, sizes, params, attributes, function_attributes = rest
+    raw = RawKernel(
+        name,
+        None,
+        tuple(grid),
+        tuple(block),
+        shared,
+        tuple(offsets),
+        tuple(sizes),
+        bytes.fromhex(params),
+        tuple((attribute, bytes.fromhex(value)) for attribute, value in attributes),
+        tuple((attribute, value) for attribute, value in function_attributes),
+    )
+    return FreeKernel(raw, raw.params)
+
+
+def _live_global(image: str, name: str, data: str, pointers: list[Json]) -> LiveGlobal:
+    return LiveGlobal(
+        image, name, bytes.fromhex(data), tuple((at, (number, offset)) for at, (number, offset) in pointers)
+    )
