@@ -9,7 +9,7 @@ from cadencec.trace.listing import format_tape
 
 
 def render(report: Report, *, tapes: bool = False) -> str:
-    """Return the report as text; with `tapes`, the ops of every tape come first."""
+    """Return the report as text; with `tapes`, the ops of every tape come first, before and after the passes."""
     plan = report.compiled.plan
     rows = {
         "model": f"{plan.provenance.model} ({plan.provenance.entry})",
@@ -17,11 +17,16 @@ def render(report: Report, *, tapes: bool = False) -> str:
         "coverage": f"{len(plan.captures)} of {len(keys(plan))} reachable keys captured",
         "tapes": f"{len(plan.tapes)}, with {ops(report)['replayed']} ops of {ops(report)['recorded']} recorded",
         "arena": arena_line(plan),
-        "scratch": scratch_line(plan),
+        "scratch": scratch_line(plan, unplanned_bytes(report)),
         "fidelity": fidelity_line(plan.fidelity),
         "time": time_line(report.phases_s),
     }
-    listings = [format_tape(tape) for tape in plan.tapes] if tapes else []
+    pairs = zip(report.compiled.recorded, plan.tapes, strict=True) if tapes else ()
+    listings = [
+        format_tape(tape, f", {number}, {when}")
+        for number, pair in enumerate(pairs)
+        for tape, when in zip(pair, ("as recorded", "as replayed"), strict=True)
+    ]
     return "\n".join([*listings, files_line(report.written), *(f"  {name:<9} {text}" for name, text in rows.items())])
 
 
@@ -29,6 +34,7 @@ def to_json(report: Report, *, tapes: bool = False) -> dict[str, Any]:
     """Return the report as an object; sizes are in bytes, times in seconds."""
     plan, written = report.compiled.plan, report.written
     weights = {"file": str(written.weights_file), "bytes": written.weights_bytes} if written.weights_file else None
+    recorded = {"recorded_listing": [format_tape(tape) for tape in report.compiled.recorded]} if tapes else {}
     listings = {"listing": [format_tape(tape) for tape in plan.tapes]} if tapes else {}
     return {
         "plan": {"file": str(written.plan_file), "bytes": written.plan_bytes},
@@ -43,11 +49,11 @@ def to_json(report: Report, *, tapes: bool = False) -> dict[str, Any]:
         "ops": ops(report),
         "arena": {section.name: section.size_bytes for section in plan.sections},
         "scratch_lower_bound": scratch(plan).lower_bound,
-        "unplanned_bytes": max(report.compiled.unplanned_bytes, default=0),
+        "unplanned_bytes": unplanned_bytes(report),
         "fidelity": {name: getattr(plan.fidelity, name) for name in type(plan.fidelity).__slots__},
         "warnings": list(report.compiled.warnings),
         "seconds": {phase: round(seconds, 3) for phase, seconds in report.phases_s.items()},
-    } | listings
+    } | {**recorded, **listings}
 
 
 def keys(plan: Plan) -> set[object]:
@@ -82,11 +88,17 @@ def scratch(plan: Plan) -> Section:
     return next(section for section in plan.sections if section.name == "scratch")
 
 
-def scratch_line(plan: Plan) -> str:
-    """Return how well scratch is packed."""
+def unplanned_bytes(report: Report) -> int:
+    """Return the bytes that torch allocates itself in the replay of a tape, at most."""
+    return max(report.compiled.unplanned_bytes, default=0)
+
+
+def scratch_line(plan: Plan, unplanned: int) -> str:
+    """Return how well scratch is packed, and what is not planned at all."""
     section = scratch(plan)
     over = section.size_bytes - section.lower_bound
-    return f"{size(section.size_bytes)}, " + (f"{size(over)} over its lower bound" if over else "its lower bound")
+    packed = f"{size(section.size_bytes)}, " + (f"{size(over)} over its lower bound" if over else "its lower bound")
+    return packed + (f"; torch allocates up to {size(unplanned)} more in a replay" if unplanned else "")
 
 
 def fidelity_line(fidelity: Fidelity) -> str:

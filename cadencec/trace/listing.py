@@ -20,14 +20,15 @@ from cadencec.trace.operands import float_value
 SOURCE_COLUMN = 88
 
 
-def format_tape(tape: Tape) -> str:
-    """Return the whole listing, one op a line."""
-    return "\n".join(_lines(tape)) + "\n"
+def format_tape(tape: Tape, note: str = "") -> str:
+    """Return the whole listing, one op a line; the note stands in its head."""
+    return "\n".join(_lines(tape, note)) + "\n"
 
 
-def _lines(tape: Tape) -> Iterator[str]:
+def _lines(tape: Tape, note: str) -> Iterator[str]:
     draws = sum(op.draws for op in tape.ops)
-    yield f"tape {tape.stage}: {len(tape.ops)} ops" + (f", {draws} draw" if draws else "")
+    told = f"{len(tape.ops)} ops" + (f", {draws} draw" if draws else "")
+    yield f"tape {tape.stage}{note}: {told}"
     for kind, bindings in (("input", tape.inputs), ("leaf", tape.state_in)):
         yield from (_entry(kind, binding) for binding in bindings)
     for index, storage in enumerate(tape.storages):

@@ -15,6 +15,7 @@ from cadence_runtime.format.plan import Plan
 from cadence_runtime.format.writer import write_plan
 from cadencec.plan.compile import compile_spec
 from cadencec.spec.load import load_spec, parse_spec
+from cadencec.targets.cpu.lower import lower
 from cadencec.verify import verify
 from tests.cases.driver import CASES, STEP_KEYS, eager, module_of, pushes, spec_path
 
@@ -87,6 +88,13 @@ def test_slots_are_aligned_and_apart(plans: dict[str, tuple[Path, Plan]], number
     slots = sorted((leaf.slot_offset, leaf.slot_offset + leaf.slot_bytes) for leaf in plan.leaves)
     assert all(lower % 256 == 0 for lower, _ in slots)
     assert all(upper <= lower for (_, upper), (lower, _) in itertools.pairwise(slots))
+
+
+@pytest.mark.parametrize("number", REPLAYED)
+def test_scratch_is_at_most_a_hundredth_above_its_lower_bound(plans: dict[str, tuple[Path, Plan]], number: str) -> None:
+    for tape in plans[number][1].tapes:
+        packing = lower(tape).packing
+        assert packing.height_bytes <= 1.01 * packing.lower_bound_bytes
 
 
 @pytest.mark.parametrize("number", sorted(REFUSED))

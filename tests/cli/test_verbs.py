@@ -36,7 +36,9 @@ def test_compile_sums_up_in_text(cadencec: CommandLine) -> None:
     done = cadencec("compile", CASE_01, "-o", "a.plan", "--embed-weights", "--dump-tape")
     assert done.exit_code == 0
     tapes, _, summary = done.stdout.partition("\na.plan: ")
-    assert tapes.startswith("tape init: 0 ops") and "aten::addmm" in tapes
+    assert tapes.startswith("tape init, 0, as recorded: 2 ops") and "aten::addmm" in tapes
+    heads = [line.rpartition(":")[0] for line in tapes.splitlines() if line.startswith("tape step, 1,")]
+    assert heads == ["tape step, 1, as recorded", "tape step, 1, as replayed"]
     assert [line.split()[0] for line in summary.splitlines()[1:]] == [
         "model", "timeline", "coverage", "tapes", "arena", "scratch", "fidelity", "time",
     ]  # fmt: skip
