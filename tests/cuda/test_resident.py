@@ -73,7 +73,6 @@ def test_the_order_of_a_load() -> None:
         "upload",
         "upload",
         "fill",
-        "use",
         "load_library",
         "global_address",
         "upload",

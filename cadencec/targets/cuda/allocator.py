@@ -16,7 +16,7 @@ from dataclasses import dataclass, replace
 import torch
 from cuda.bindings import driver as cu
 
-from cadencec.targets.cuda.calls import call
+from cadence_runtime.cuda.bindings import call
 
 ALIGNMENT = 512
 GAP = 512

@@ -17,9 +17,9 @@ import torch
 from cuda.bindings import driver as cu
 from torch import Tensor
 
+from cadence_runtime.cuda.bindings import call
 from cadence_runtime.format.plan import TensorForm
 from cadence_runtime.format.tape import Tape, View
-from cadencec.targets.cuda.calls import call
 from cadencec.targets.cuda.placement import Placement, SlotName
 from cadencec.trace.interpret import Memory
 

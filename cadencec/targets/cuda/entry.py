@@ -70,9 +70,11 @@ def _node(node: FreeNode) -> list[Json]:
 def _free_node(row: list[Json]) -> FreeNode:
     kind, *rest = row
     if kind == "fill":
-        return MemsetNode(*rest, op=0)
+        pitch, value, element_bytes, width, height = rest
+        return MemsetNode(pitch, value, element_bytes, width, height, 0)
     if kind == "copy":
-        return MemcpyNode(*rest, op=0)
+        width, height, depth, to_pitch, to_height, from_pitch, from_height = rest
+        return MemcpyNode(width, height, depth, to_pitch, to_height, from_pitch, from_height, 0)
     name, grid, block, shared, offsets, sizes, params, attributes, function_attributes = rest
     raw = RawKernel(
         name,

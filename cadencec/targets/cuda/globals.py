@@ -11,7 +11,7 @@ from typing import Any
 
 from cuda.bindings import driver as cu
 
-from cadencec.targets.cuda.calls import SUCCESS, call
+from cadence_runtime.cuda.bindings import SUCCESS, call
 from cadencec.targets.cuda.images import OBJECT, functions, symbols
 from cadencec.targets.cuda.relocate import Place
 

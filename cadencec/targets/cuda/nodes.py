@@ -7,9 +7,9 @@ from typing import Any
 
 from cuda.bindings import driver as cu
 
+from cadence_runtime.cuda.bindings import SUCCESS, call
 from cadence_runtime.errors import TargetError
 from cadence_runtime.format.cuda import Edge
-from cadencec.targets.cuda.calls import SUCCESS, call
 
 NODE = cu.CUgraphNodeType
 ATTRIBUTE_BYTES = 64

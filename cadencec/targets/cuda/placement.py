@@ -12,8 +12,8 @@ from typing import Literal as OneOf
 import torch
 from cuda.bindings import driver as cu
 
+from cadence_runtime.cuda.bindings import SUCCESS
 from cadencec.targets.cuda.allocator import Buffer, RecordingAllocator
-from cadencec.targets.cuda.calls import SUCCESS
 from cadencec.targets.cuda.relocate import Place
 
 LIBRARY, FOREIGN, SCRATCH = 1 << 24, 1 << 25, 1 << 26

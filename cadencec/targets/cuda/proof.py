@@ -10,9 +10,9 @@ from collections.abc import Sequence
 import torch
 from torch import Tensor
 
+from cadence_runtime.cuda.bindings import call
 from cadence_runtime.errors import TargetError
 from cadencec.targets.cuda.allocator import Buffer
-from cadencec.targets.cuda.calls import call
 from cadencec.targets.cuda.capture import DEVICE, Bench, Captured, Job, refill
 from cadencec.targets.cuda.placement import Placement, SlotName
 

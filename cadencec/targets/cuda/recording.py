@@ -6,10 +6,10 @@ from dataclasses import dataclass
 
 import torch
 
+from cadence_runtime.cuda.bindings import call
 from cadence_runtime.errors import TargetError
 from cadence_runtime.format.tape import Tape
 from cadencec.targets.cuda.allocator import Buffer, RecordingAllocator
-from cadencec.targets.cuda.calls import call
 from cadencec.targets.cuda.capture import DEVICE, Bench, Captured, Job
 from cadencec.targets.cuda.globals import LiveGlobal, holders, live_globals
 from cadencec.targets.cuda.nodes import RawKernel, read_graph

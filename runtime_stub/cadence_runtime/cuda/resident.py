@@ -7,7 +7,6 @@ capture first runs, or before by `warm`; with a budget, those that were used las
 """
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack, contextmanager
 
 import numpy as np
@@ -17,16 +16,13 @@ from cadence_runtime.cuda.build import build
 from cadence_runtime.cuda.compatibility import arena_bytes, graph_bytes
 from cadence_runtime.cuda.driver import Driver, Handle
 from cadence_runtime.errors import DeviceError
-from cadence_runtime.format.cuda import CudaPart, DeviceGlobal, Graph, Kernel, KernelImage
+from cadence_runtime.format.cuda import CudaPart, DeviceGlobal, Graph, Kernel
 from cadence_runtime.format.plan import Plan
 from cadence_runtime.format.source import located
 
 Bytes = npt.NDArray[np.uint8]
 WeightSource = Callable[[str], memoryview]
 """Returns the raw bytes of a weight by tensor name, without copying them where they can be mapped."""
-
-IMAGE_THREADS = 4
-"""How many images are loaded at a time."""
 
 
 class Resident:
@@ -167,17 +163,13 @@ class Resident:
         self.driver.upload(self.base + offset, int(host.ctypes.data), int(host.nbytes), self.stream)
 
     def _load_images(self, undo: ExitStack) -> list[Handle]:
-        """Load all images, several at a time; those that were loaded when one fails are given back too."""
-
-        def load(image: KernelImage) -> Handle:
-            self.driver.use()
+        libraries = []
+        for image in self.part.images:
             with _at(f"an image of {image.library}, sha256 {image.sha256[:12]}"):
                 library = self.driver.load_library(self.plan.blobs[image.blob])
             undo.callback(self.driver.unload_library, library)
-            return library
-
-        with ThreadPoolExecutor(min(IMAGE_THREADS, max(1, len(self.part.images)))) as pool:
-            return list(pool.map(load, self.part.images))
+            libraries.append(library)
+        return libraries
 
     def _write_globals(self) -> None:
         for variable in self.part.globals:
