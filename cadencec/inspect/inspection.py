@@ -5,6 +5,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
 
+from cadence_runtime.cuda.compatibility import executable_bytes, graph_bytes
 from cadence_runtime.format.file import CODECS, MAJOR, MINOR
 from cadence_runtime.format.plan import Leaf, Plan, Weight
 from cadence_runtime.format.reader import PlanFile, read_plan_file
@@ -86,16 +87,21 @@ class Image:
 
 @dataclass(frozen=True, slots=True)
 class Cuda:
-    """The CUDA part: nodes and relocations counted over all captures."""
+    """The CUDA part: nodes and relocations counted over all captures, nodes of each besides. The device memory that a load
+    takes is predicted: the arena, and an executable for each capture that runs, `largest_executable_bytes` at least; the
+    context and the code of kernels come on top."""
 
     compute_capability: str
     driver: int
     images: tuple[Image, ...]
     kernels: int
     graph_nodes: int
+    nodes_by_capture: tuple[int, ...]
     relocations: int
     snapshots: int
     snapshot_bytes: int
+    largest_executable_bytes: int
+    executables_bytes: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -274,7 +280,10 @@ def _cuda(plan: Plan) -> Cuda | None:
         images=tuple(images),
         kernels=len(part.kernels),
         graph_nodes=sum(len(graph.nodes) for graph in part.graphs),
+        nodes_by_capture=tuple(len(graph.nodes) for graph in part.graphs),
         relocations=sum(len(graph.relocations) for graph in part.graphs),
         snapshots=len(part.snapshots),
         snapshot_bytes=sum(snapshot.size_bytes for snapshot in part.snapshots),
+        largest_executable_bytes=max(map(graph_bytes, part.graphs), default=0),
+        executables_bytes=executable_bytes(part),
     )

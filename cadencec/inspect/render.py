@@ -137,6 +137,12 @@ def _cuda(found: Inspection, console: Console) -> None:
     _title(console, "cuda", f"compute capability {cuda.compute_capability}, driver for CUDA {driver} or newer")
     _line(console, f"{_many(cuda.graph_nodes, 'graph node')}, {_many(cuda.relocations, 'relocation')}")
     _line(console, f"library memory: {_many(cuda.snapshots, 'buffer')}, {bytes_text(cuda.snapshot_bytes)}")
+    some, every = bytes_text(cuda.largest_executable_bytes), bytes_text(cuda.executables_bytes)
+    _line(
+        console,
+        f"predicted device memory: {bytes_text(found.arena_bytes)} of arena and {some} to {every} of executables,"
+        " besides the context",
+    )
     libraries = sorted({image.library for image in cuda.images})
     rows = []
     for library in libraries:

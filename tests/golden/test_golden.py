@@ -15,6 +15,9 @@ PLANS = Path(__file__).parents[2] / "plans"
 
 PINNED = {
     "growing-kv-cat.cpu.format-1.0.2026-12-01.plan": "154f123d273360b1250f828c910120dd3eb727aabb13e907076257df3ff97289",
+    "growing-kv-cat.cuda-sm90.format-1.0.2026-12-01.plan": (
+        "b9a80498668cf7508dd5b69971d5c4b8c0d055e9b39886c7aff9305dddc315aa"
+    ),
 }
 
 
