@@ -39,8 +39,9 @@ check: $(STAMP) ## lint, format, security rules and strict types
 test-gpu: $(STAMP) ## run the tests that need a CUDA device
 	$(BIN)/pytest -q -m gpu
 
-bench: $(STAMP) ## time the replay of Silero VAD against the stock model
+bench: $(STAMP) ## time the replay of Silero VAD against the stock model, and recording
 	$(call script,scripts/bench_silero.py)
+	$(call script,scripts/bench_recorder.py)
 
 fuzz: $(STAMP) ## feed random inputs by the thousand
 	$(BIN)/pytest -q -m fuzz

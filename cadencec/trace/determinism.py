@@ -11,6 +11,7 @@ from torch import Tensor
 
 from cadence_runtime.errors import TraceError
 from cadence_runtime.format.tape import Op, Tape
+from cadencec.trace import draws
 from cadencec.trace.effects import base_name, effects_of
 from cadencec.trace.fidelity import difference
 from cadencec.trace.interpret import Memory, prepare
@@ -38,7 +39,7 @@ def check_deterministic(
     names = [binding.name for binding in (*recording.tape.outputs, *recording.tape.state_out)]
     for _ in range(tries):
         run = execution.again()
-        torch.manual_seed(execution.seed)
+        draws.seed(execution.seed)
         outputs, state = run()
         for name, left, right in zip(names, expected, [*outputs, *state.values()], strict=True):
             found = difference(right, left)
@@ -74,7 +75,7 @@ def find_op(
 ) -> Op | None:
     """Return the first op of a tape, as recorded, that gives other bits for the same operands."""
     needed = needed_results(tape)
-    torch.manual_seed(execution.seed)
+    draws.seed(execution.seed)
     with neutral():
         memory = prepare(tape, execution.inputs, execution.leaves, weights.tensor, constant, device)
         for op, kept in zip(tape.ops, needed, strict=True):

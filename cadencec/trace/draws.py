@@ -14,6 +14,14 @@ from cadence_runtime.errors import TraceError
 from cadencec.trace.source import SourceLines
 
 
+def seed(value: int) -> None:
+    """Seed the default generators of the host and of devices in use. Before CUDA is in use, `torch.manual_seed` keeps
+    every call with its stack for later, which costs more than a small stage."""
+    torch.default_generator.manual_seed(value)
+    if torch.cuda.is_initialized():
+        torch.cuda.manual_seed_all(value)
+
+
 class Generators:
     """The default generators of the host and of the traced device."""
 

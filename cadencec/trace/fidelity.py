@@ -14,6 +14,7 @@ from torch import Tensor
 
 from cadence_runtime.errors import TraceError
 from cadence_runtime.format.tape import Tape
+from cadencec.trace import draws
 from cadencec.trace.bits import raw_bytes
 from cadencec.trace.interpret import interpret, prepare
 from cadencec.trace.neutral import neutral
@@ -80,7 +81,7 @@ def compare(
     tape: Tape, constant: Constant, weights: Weights, execution: Execution, device: torch.device
 ) -> list[Difference]:
     """Run a tape on the values of an execution and return every result that differs."""
-    torch.manual_seed(execution.seed)
+    draws.seed(execution.seed)
     with neutral():
         outputs, state = interpret(tape, execution.inputs, execution.leaves, weights.tensor, constant, device)
     names = [f"output `{binding.name}`" for binding in tape.outputs]
@@ -121,7 +122,7 @@ def explain(
     raw, run = recording.tape, execution.again()
     with neutral():
         memory = prepare(raw, execution.inputs, execution.leaves, weights.tensor, constant, device)
-        parting = first_parting(raw, memory, run, lambda: torch.manual_seed(execution.seed))
+        parting = first_parting(raw, memory, run, lambda: draws.seed(execution.seed))
     got = "; ".join(f"{item.name} {item.what}" for item in differences[:3])
     if parting is not None and parting.op is not None:
         return TraceError(

@@ -19,6 +19,7 @@ from cadence_runtime.format.plan import INIT, Form, TensorForm
 from cadence_runtime.format.tape import Tape, View
 from cadence_runtime.host.program import Program, Stage, StageRun
 from cadence_runtime.host.step import start
+from cadencec.trace import draws
 from cadencec.trace.jobs import Job, Jobs, Outcome
 from cadencec.trace.leaves import Leaves, undeclared
 from cadencec.trace.moves import moves
@@ -176,7 +177,7 @@ class Runner:
             done.append(outcome)
             return outcome.outputs, {paths[i]: outcome.values[i] for i in self._written(job, forms, outcome)}
 
-        torch.manual_seed(self._seed(0))
+        draws.seed(self._seed(0))
         leaves: dict[str, Value] = {paths[i]: sample.values[i] for i in job.concerns(forms)}
         recording = record(
             job.name,
@@ -212,7 +213,7 @@ class Runner:
             return run
 
         run = again()
-        torch.manual_seed(seed)
+        draws.seed(seed)
         outputs, state = run()
         leaves = {paths[i]: sample.values[i] for i in job.concerns(forms)}
         execution = Execution(inputs, leaves, seed, outputs, state, generator_states(self.device), again)

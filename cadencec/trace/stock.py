@@ -8,6 +8,7 @@ import torch
 from torch import Tensor
 
 from cadence_runtime.host.program import Program, Stage, StageRun, Step
+from cadencec.trace import draws
 from cadencec.trace.jobs import Job, Jobs
 from cadencec.trace.neutral import neutral
 from cadencec.trace.runner import copies, copy_of, generator_states
@@ -28,7 +29,7 @@ class StockSession:
         self.jobs, self.device = jobs, device
         self._mode: Callable[[], AbstractContextManager[object]] = torch.no_grad if natural else neutral
         self._sample = Sample(None, (None,) * len(jobs.leaves.declared))
-        torch.manual_seed(seed)
+        draws.seed(seed)
         self._generators = generator_states(device)
         self._run(jobs.start(), {})
 
@@ -44,7 +45,7 @@ class StockSession:
 
     def seed(self, seed: int) -> None:
         """Seed the session's generators from here on."""
-        torch.manual_seed(seed)
+        draws.seed(seed)
         self._generators = generator_states(self.device)
 
     def step(self, step: Step, given: Given) -> list[dict[str, Value]]:

@@ -16,6 +16,7 @@ from cadence_runtime.errors import TraceError
 from cadence_runtime.format.plan import Form, TensorForm, Transition
 from cadence_runtime.format.tape import Tape
 from cadence_runtime.host.program import StageRun, Step
+from cadencec.trace import draws
 from cadencec.trace.explore import Exploration
 from cadencec.trace.fidelity import difference
 from cadencec.trace.interpret import interpret
@@ -61,7 +62,7 @@ class ReplaySession:
         self.tapes, self.jobs, self.device = tapes, jobs, device
         self._slots = allocate(tapes.exploration.forms, device)
         self._forms: list[Form] = [NONE] * len(jobs.leaves.declared)
-        torch.manual_seed(seed)
+        draws.seed(seed)
         self._generators = generator_states(device)
         self._run(tapes.exploration.init, {})
 

@@ -7,7 +7,7 @@ from tests.fuzz_modules.lines import Body
 from tests.fuzz_modules.recipe import Recipe, Region
 from tests.fuzz_modules.spec import spec_text
 from tests.fuzz_modules.updates import update
-from tests.fuzz_modules.values import HISTORIES, history_start, is_mutating, loaded, start
+from tests.fuzz_modules.values import HISTORIES, history_start, loaded, start
 
 HEAD = '''"""A random streaming module."""
 
@@ -247,7 +247,9 @@ def _stages(recipe: Recipe, regions: dict[str, Region]) -> list[str]:
         for instruction in recipe.body[position::2]:
             body.add(instruction)
         _update(body)
-        omitted = [r for r, region in own.items() if region.update == "omit" and is_mutating(region)]
+        omitted = [
+            r for r, region in own.items() if region.update == "omit" and region.kind in ("row", "tied", "overlap")
+        ]
         back = [leaf for r, region in own.items() if r not in omitted for leaf in leaves_of(r, region)]
         returned = "{" + ", ".join(f'"{leaf.path}": {leaf.name}' for leaf in back) + "}"
         outputs = body.pick(0) if name == "head" else _outputs(body, recipe, "h")

@@ -11,8 +11,12 @@ import torch
 from torch import Tensor
 
 from cadencec.models import silero_vad
+from cadencec.plan.compile import compile_spec
+from cadencec.spec.load import load_spec
+from cadencec.targets.cpu.lower import lower
 
-RECORDING = Path(__file__).resolve().parents[2] / "examples" / "speech.wav"
+ROOT = Path(__file__).resolve().parents[2]
+RECORDING, SPEC = ROOT / "examples" / "speech.wav", ROOT / "specs" / "silero_vad.yaml"
 
 RELEASED_JIT_SHA256 = "e1122837f4154c511485fe0b9c64455f7b929c96fbb8d79fbdb336383ebd3720"
 """Of `silero_vad.jit` in silero-vad 6.2.3, whose `forward` the adapter transcribes."""
@@ -92,3 +96,10 @@ def test_building_leaves_the_thread_count_as_it_was() -> None:
 def test_the_released_file_is_the_one_that_was_transcribed() -> None:
     file = resources.files("silero_vad.data").joinpath("silero_vad.jit")
     assert hashlib.sha256(file.read_bytes()).hexdigest() == RELEASED_JIT_SHA256
+
+
+def test_scratch_of_every_tape_is_at_most_a_hundredth_above_its_lower_bound() -> None:
+    plan = compile_spec(load_spec(SPEC), walk_events=2).plan
+    packings = [lower(tape).packing for tape in plan.tapes]
+    assert max(packing.lower_bound_bytes for packing in packings) > 0
+    assert all(packing.height_bytes <= 1.01 * packing.lower_bound_bytes for packing in packings)
