@@ -87,9 +87,9 @@ class Image:
 
 @dataclass(frozen=True, slots=True)
 class Cuda:
-    """The CUDA part: nodes and relocations counted over all captures, nodes of each besides. The device memory that a load
-    takes is predicted: the arena, and an executable for each capture that runs, `largest_executable_bytes` at least; the
-    context and the code of kernels come on top."""
+    """The CUDA part: nodes and relocations counted over all captures, nodes of each besides. The device memory that a
+    load takes is predicted: the arena, and an executable for each capture that runs, `largest_executable_bytes` at
+    least; the context and the code of kernels come on top."""
 
     compute_capability: str
     driver: int

@@ -8,6 +8,7 @@ incompatible   does not load; every reason is listed
 import os
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 from typing import Literal as OneOf
 
 from cadence_runtime.errors import CadenceError, ErrorList, IncompatibleError
@@ -16,6 +17,9 @@ from cadence_runtime.format.plan import Plan
 from cadence_runtime.format.reader import read_plan
 from cadence_runtime.weights import open_weights
 from cadence_runtime.zstd import decompress
+
+if TYPE_CHECKING:
+    from cadence_runtime.cuda.driver import DeviceInfo
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,7 +58,8 @@ def check(
     except CadenceError as error:
         return CheckReport(None, (error,))
     with open_weights(plan, path, weights) as file:
-        return CheckReport(plan, (*target_reasons(plan, target), *file.faults(plan, digests=full)))
+        reasons = (*target_reasons(plan, target), *file.faults(plan, digests=full))
+        return CheckReport(plan, reasons, () if reasons else tuple(target_remarks(plan)))
 
 
 def target_reasons(plan: Plan, target: str | None) -> Iterator[CadenceError]:
@@ -104,17 +109,31 @@ def _op_reasons(plan: Plan) -> Iterator[CadenceError]:
 
 
 def _cuda_reasons(plan: Plan, part: CudaPart) -> Iterator[CadenceError]:
-    from cadence_runtime.cuda.bindings import CudaDriver
     from cadence_runtime.cuda.compatibility import device_reasons
 
-    driver = CudaDriver()
     try:
-        info = driver.open(0)
+        info = _device()
     except CadenceError as error:
         yield error
         return
+    yield from device_reasons(plan, part, info)
+
+
+def target_remarks(plan: Plan) -> Iterator[str]:
+    """Yield what is not as good as it could be on this machine, which has no reasons against the plan."""
+    if plan.cuda is not None:
+        from cadence_runtime.cuda.compatibility import device_remarks
+
+        yield from device_remarks(plan, plan.cuda, _device())
+
+
+def _device() -> "DeviceInfo":
+    """Return what the device of this machine is like. Raises DeviceError."""
+    from cadence_runtime.cuda import driver as door
+
+    driver = door.system_driver()
     try:
-        yield from device_reasons(plan, part, info)
+        return driver.open(0)
     finally:
         driver.close()
 

@@ -125,6 +125,21 @@ class Driver(Protocol):
         """Return free and total device memory."""
 
 
+def system_driver() -> Driver:
+    """Return the driver of this machine, not opened yet. Raises DeviceError CAD8005 without cuda-bindings."""
+    try:
+        from cadence_runtime.cuda.bindings import CudaDriver
+    except ModuleNotFoundError as error:
+        raise DeviceError(
+            "CAD8005",
+            "the package that speaks to the CUDA driver is not installed",
+            expected="cuda-bindings",
+            got=f"no module `{error.name}`",
+            hint="pip install 'cadence-runtime[cuda]'",
+        ) from None
+    return CudaDriver()
+
+
 def driver_error(call: str, result: str, hint: str | None = None) -> DeviceError:
     """Return the error of a failed driver call; `result` is the CUresult's name."""
     return DeviceError("CAD8001", f"the CUDA driver refused `{call}`", expected="CUDA_SUCCESS", got=result, hint=hint)

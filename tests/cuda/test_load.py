@@ -1,0 +1,134 @@
+"""`load` and `check` of a CUDA plan on machines that are planted: every reason before anything is allocated."""
+
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from cadence_runtime import check, load
+from cadence_runtime.check import open_plan
+from cadence_runtime.cuda import driver as door
+from cadence_runtime.cuda.compatibility import NODE_BYTES, arena_bytes
+from cadence_runtime.errors import DeviceError, ErrorList, IncompatibleError
+from cadencec.check import check_file, exit_code, render
+from tests.cuda.fake_driver import FakeDriver
+
+PLAN = Path(__file__).parents[2] / "plans" / "growing-kv-cat.cuda-sm90.format-1.0.2026-12-01.plan"
+NODES = 66
+TAKES = ("reserve", "allocate", "load_library", "new_stream", "upload")
+
+
+class Machine:
+    """Hands out drivers of one machine, and keeps them."""
+
+    def __init__(self, **options: Any) -> None:
+        part = open_plan(PLAN).cuda
+        assert part is not None
+        self.layouts = {k.name: tuple(zip(k.param_offsets, k.param_sizes, strict=True)) for k in part.kernels}
+        self.options, self.drivers = options, list[FakeDriver]()
+
+    def __call__(self) -> FakeDriver:
+        self.drivers.append(FakeDriver(layouts=self.layouts, **self.options))
+        return self.drivers[-1]
+
+    def names(self) -> list[str]:
+        return [call[0] for driver in self.drivers for call in driver.calls]
+
+
+@pytest.fixture
+def machine(monkeypatch: pytest.MonkeyPatch, request: pytest.FixtureRequest) -> Machine:
+    made = Machine(**getattr(request, "param", {}))
+    monkeypatch.setattr(door, "system_driver", made)
+    return made
+
+
+def test_a_plan_loads_where_everything_fits(machine: Machine) -> None:
+    assert check(PLAN).verdict == "ok"
+    with load(PLAN, warm=True):
+        assert machine.names().count("instantiate") == 14
+    assert machine.names().count("open") == machine.names().count("close")
+    assert all(driver.live == [] for driver in machine.drivers)
+
+
+@pytest.mark.parametrize("machine", [{"capability": (8, 0), "version": 12040, "free_bytes": 100}], indirect=True)
+def test_every_reason_comes_before_anything_is_allocated(machine: Machine) -> None:
+    report = check_file(str(PLAN))
+    assert [reason.code for reason in report.reasons] == ["CAD6010", "CAD6011", "CAD6012"]
+    assert (report.verdict, exit_code(report)) == ("incompatible", 3)
+    assert "sm_90" in render(report)
+    with pytest.raises(ErrorList) as caught:
+        load(PLAN)
+    assert [reason.code for reason in caught.value.errors] == ["CAD6010", "CAD6011", "CAD6012"]
+    assert not set(machine.names()) & set(TAKES)
+
+
+@pytest.mark.parametrize(
+    ("machine", "code"),
+    [
+        ({"capability": (10, 0)}, "CAD6010"),
+        ({"version": 12080}, "CAD6011"),
+        ({"free_bytes": 4096}, "CAD6012"),
+    ],
+    indirect=["machine"],
+)
+def test_one_mismatch_is_one_reason(machine: Machine, code: str) -> None:
+    with pytest.raises(IncompatibleError) as caught:
+        load(PLAN)
+    assert caught.value.code == code
+    assert not set(machine.names()) & set(TAKES)
+
+
+FREE = arena_bytes(open_plan(PLAN)) + NODE_BYTES * 20
+
+
+@pytest.mark.parametrize("machine", [{"free_bytes": FREE}], indirect=True)
+def test_executables_that_do_not_all_fit_are_a_remark(machine: Machine) -> None:
+    report = check(PLAN)
+    assert report.verdict == "suboptimal"
+    assert report.remarks == (
+        f"the executables of all captures take {NODE_BYTES * NODES} bytes, and the arena leaves {NODE_BYTES * 20}: give"
+        " `load` a budget below that, and captures that ran longest ago are built again when they come",
+    )
+    with load(PLAN, warm=True, budget_bytes=NODE_BYTES * 20):
+        assert 0 < machine.names().count("instantiate") < 14
+
+
+def test_a_machine_without_a_driver_is_a_reason(monkeypatch: pytest.MonkeyPatch) -> None:
+    from cuda.bindings import driver as cu
+
+    def no_library(flags: int) -> None:
+        raise RuntimeError("Failed to dlopen libcuda.so.1")
+
+    monkeypatch.setattr(cu, "cuInit", no_library)
+    (reason,) = check(PLAN).reasons
+    assert reason.code == "CAD8002"
+    with pytest.raises(DeviceError) as caught:
+        load(PLAN)
+    assert str(caught.value) == str(reason)
+
+
+def test_a_machine_without_the_bindings_is_a_reason(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "cadence_runtime.cuda.bindings", None)
+    (reason,) = check(PLAN).reasons
+    assert str(reason).replace("cadence_runtime.cuda.bindings", "cuda") == (
+        "CAD8005: the package that speaks to the CUDA driver is not installed\n"
+        "  expected: cuda-bindings\n"
+        "  got:      no module `cuda`\n"
+        "  hint:     pip install 'cadence-runtime[cuda]'"
+    )
+
+
+@pytest.mark.parametrize("machine", [{"fail": ("load_library", 3)}], indirect=True)
+def test_a_load_that_fails_gives_back_all_it_took(machine: Machine) -> None:
+    with pytest.raises(DeviceError, match="CAD8001"):
+        load(PLAN)
+    assert all(driver.live == [] for driver in machine.drivers)
+    assert machine.names().count("open") == machine.names().count("close")
+
+
+def test_a_plan_cut_short_is_told_before_the_device_is_asked(machine: Machine, tmp_path: Path) -> None:
+    cut = tmp_path / "cut.plan"
+    cut.write_bytes(PLAN.read_bytes()[:-1])
+    assert check(cut).verdict == "incompatible"
+    assert machine.drivers == []
