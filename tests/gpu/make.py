@@ -1,7 +1,8 @@
-"""Compiles one model for CUDA and plays it eagerly, in a process of its own: `python make.py NAME FOLDER`.
+"""Compiles one model for CUDA and plays it eagerly, in a process of its own: `python make.py NAME FOLDER [CACHE]`.
 
-Leaves FOLDER/NAME.plan and FOLDER/NAME.pickle: seed, pushes (event, inputs, session, outputs) and last states, all in
-numpy, so that a process without torch can replay and compare. NAME is the number of a case, `silero` or `toy_tail`.
+Captures are kept in CACHE, or in FOLDER. Leaves FOLDER/NAME.plan and FOLDER/NAME.pickle: seed, pushes (event, inputs,
+session, outputs) and last states, all in numpy, so that a process without torch can replay and compare. NAME is the
+number of a case, `silero` or `toy_tail`.
 """
 
 import os
@@ -81,15 +82,14 @@ def on_host(value: Any) -> Any:
     return [on_host(item) for item in value] if isinstance(value, list | tuple) else value
 
 
-def main(name: str, folder: Path) -> None:
+def main(name: str, folder: Path, cache: str | None = None) -> None:
     special = {
         "toy_tail": (GPU / "toy_tail.yaml", played_toy_tail),
         "silero": (GPU.parents[1] / "specs" / "silero_vad.yaml", played_silero),
     }
     spec, played = special.get(name) or (prepare_case(name, folder / name), lambda: played_case(name))
-    report = compile_file(
-        Request(str(spec), str(folder / f"{name}.plan"), target="cuda", embed_weights=True), lambda *_: None
-    )
+    plan = str(folder / f"{name}.plan")
+    report = compile_file(Request(str(spec), plan, target="cuda", embed_weights=True, cache=cache), lambda *_: None)
     with torch.no_grad():
         told = played()
     (folder / f"{name}.pickle").write_bytes(pickle.dumps(on_host(told)))
@@ -97,6 +97,6 @@ def main(name: str, folder: Path) -> None:
 
 
 if __name__ == "__main__":
-    main(sys.argv[1], Path(sys.argv[2]))
+    main(sys.argv[1], Path(sys.argv[2]), *sys.argv[3:])
     sys.stdout.flush()
     os._exit(0)  # torch gives memory back after the allocator in Python is gone

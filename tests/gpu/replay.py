@@ -27,9 +27,16 @@ POISON = 0xC7
 
 
 class PoisonedResident(resident.Resident):
-    """A plan whose arena is full of poison before anything is put into it."""
+    """A plan whose arena is full of poison before anything is put into it. `built` lists captures as they are built."""
+
+    built: list[int]
+
+    def _build(self, capture: int) -> Handle:
+        self.built.append(capture)
+        return super()._build(capture)
 
     def _fill_arena(self, weights: resident.WeightSource) -> None:
+        self.built = []
         self.driver.fill(self.base, POISON, self.arena_bytes, self.stream)
         super()._fill_arena(weights)
 
@@ -98,7 +105,7 @@ def replay(folder: Path, name: str, address: int | None) -> str:
             for path, value in told["states"][who].items():
                 if not same(state[path], value):
                     return f"state leaf `{path}` of session {who} differs"
-        base, used = player._resident.base, list(player._resident._executables)
+        base, used = player._resident.base, player._resident.built
         if base != (plan.cuda.base if address is None else address):  # type: ignore[union-attr]
             return f"the arena is at {base:#x}"
         assert plan.cuda is not None

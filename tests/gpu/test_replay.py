@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 
+from cadencec.compile.job import CACHE
 from tests.cases.driver import STEP_KEYS
 
 pytestmark = pytest.mark.gpu
@@ -42,6 +43,12 @@ def test_a_process_without_torch_replays_bit_for_bit(made: Path, address: str) -
     assert done.returncode == 0
 
 
-def test_a_second_compile_gives_the_same_bytes(made: Path, tmp_path: Path) -> None:
-    assert run("make.py", "01", str(tmp_path)).returncode == 0
+def test_a_second_compile_takes_its_captures_from_the_cache_and_gives_the_same_bytes(
+    made: Path, tmp_path: Path
+) -> None:
+    cache = made / CACHE
+    before = sorted((path, path.stat().st_mtime_ns) for path in cache.rglob("*"))
+    done = run("make.py", "01", str(tmp_path), str(cache))
+    assert done.returncode == 0, done.stderr[-3000:]
     assert (tmp_path / "01.plan").read_bytes() == (made / "01.plan").read_bytes()
+    assert sorted((path, path.stat().st_mtime_ns) for path in cache.rglob("*")) == before
