@@ -18,7 +18,7 @@ def seed(value: int) -> None:
     """Seed the default generators of the host and of devices in use. Before CUDA is in use, `torch.manual_seed` keeps
     every call with its stack for later, which costs more than a small stage."""
     torch.default_generator.manual_seed(value)
-    if torch.cuda.is_initialized():
+    if torch.cuda.is_initialized():  # type: ignore[no-untyped-call]
         torch.cuda.manual_seed_all(value)
 
 
