@@ -10,11 +10,11 @@ from typing import Any
 
 import torch
 from torch import Tensor
-from torch.utils._python_dispatch import TorchDispatchMode
 
 from cadence_runtime.errors import CadenceError
 from cadence_runtime.format.tape import Binding, Op, Operand, View
 from cadencec.trace import hazards
+from cadencec.trace.dispatch import DispatchMode
 from cadencec.trace.draws import Generators
 from cadencec.trace.effects import Accesses, Effects, accesses, effects_of
 from cadencec.trace.flags import flags
@@ -24,12 +24,12 @@ from cadencec.trace.storages import StorageTable
 from cadencec.trace.weights import Weights
 
 
-class Recorder(TorchDispatchMode):  # type: ignore[no-untyped-call]
+class Recorder(DispatchMode):  # type: ignore[no-untyped-call]
     """Records ops while it is active. `error` is the first error raised inside, whatever the model made of it;
     `saved` are the bytes of inputs and leaves from before their first change."""
 
     def __init__(self, device: torch.device, weights: Weights, with_source: bool) -> None:
-        super().__init__()  # type: ignore[no-untyped-call]
+        super().__init__()
         self.target, self.with_source = device, with_source
         self.table = StorageTable(device, weights)
         self.lines = SourceLines()
@@ -40,12 +40,10 @@ class Recorder(TorchDispatchMode):  # type: ignore[no-untyped-call]
         self.saved: dict[int, Tensor] = {}
         self._effects: dict[object, Effects] = {}
 
-    def __torch_dispatch__(
-        self, func: Any, types: Sequence[type], args: Sequence[Any] = (), kwargs: Mapping[str, Any] | None = None
-    ) -> Any:
+    def dispatch(self, func: Any, args: Sequence[Any], kwargs: Mapping[str, Any]) -> Any:
         """Run one op and write it down."""
         try:
-            return self._dispatch(func, args, kwargs or {})
+            return self._dispatch(func, args, kwargs)
         except CadenceError as error:
             located = error if error.at or error is self.error else self._located(error)
             raise self._failed(located) from None

@@ -12,10 +12,10 @@ from typing import Any
 import numpy as np
 import torch
 from torch import Tensor
-from torch.utils._python_dispatch import TorchDispatchMode
 
 from cadence_runtime.format.tape import Op, Tape, View
 from cadencec.trace.bits import raw_bytes
+from cadencec.trace.dispatch import DispatchMode
 from cadencec.trace.effects import effects_of
 from cadencec.trace.interpret import Memory
 from cadencec.trace.operands import views_of
@@ -35,24 +35,22 @@ class _Seen:
     results: tuple[Tensor, ...]
 
 
-class _Watch(TorchDispatchMode):  # type: ignore[no-untyped-call]
+class _Watch(DispatchMode):  # type: ignore[no-untyped-call]
     """Keeps a copy of what every op returns, and of what it changes in place."""
 
     def __init__(self) -> None:
-        super().__init__()  # type: ignore[no-untyped-call]
+        super().__init__()
         self.seen: list[_Seen] = []
 
-    def __torch_dispatch__(
-        self, func: Any, types: Sequence[type], args: Sequence[Any] = (), kwargs: Mapping[str, Any] | None = None
-    ) -> Any:
+    def dispatch(self, func: Any, args: Sequence[Any], kwargs: Mapping[str, Any]) -> Any:
         """Run one op and keep its results."""
         effects = effects_of(func.name())
         if effects.composite:
             with self:
-                decomposed = func.decompose(*args, **(kwargs or {}))
+                decomposed = func.decompose(*args, **kwargs)
             if decomposed is not NotImplemented:
                 return decomposed
-        result = func(*args, **(kwargs or {}))
+        result = func(*args, **kwargs)
         name = "aten::clone" if effects.name == "aten::lift_fresh" else effects.name
         self.seen.append(_Seen(name, tuple(value.detach().clone() for value in _tensors(result))))
         return result
