@@ -3,8 +3,10 @@
 What only the driver knows (that a kernel's parameters have these sizes, that a function exists) is compared at load.
 """
 
-from collections.abc import Iterator
+import operator
+from collections.abc import Iterator, Sequence
 from functools import lru_cache
+from typing import Any
 
 from cadence_runtime.errors import PlanError
 from cadence_runtime.format.cuda import (
@@ -42,8 +44,9 @@ def graph_errors(plan: Plan) -> Iterator[PlanError]:
     if len(part.graphs) != len(plan.captures):
         yield _error("CAD5701", "captures and graphs differ", f"{len(plan.captures)} graphs", str(len(part.graphs)))
     yield from _bad_part(plan, part, size)
+    seen: set[int] = set()
     for number, graph in enumerate(part.graphs):
-        yield from _bad_graph(part, graph, size, f"graph {number}")
+        yield from _bad_graph(part, graph, size, f"graph {number}", seen)
 
 
 def _error(code: str, what: str, expected: str, got: str, at: str | None = None) -> PlanError:
@@ -113,12 +116,14 @@ def _bad_kernel(part: CudaPart, kernel: Kernel) -> Iterator[PlanError]:
         yield _error("CAD5703", "the parameters of a kernel overlap", expected, got, at)
 
 
-def _bad_graph(part: CudaPart, graph: Graph, size: int, where: str) -> Iterator[PlanError]:
+def _bad_graph(part: CudaPart, graph: Graph, size: int, where: str, seen: set[int]) -> Iterator[PlanError]:
+    """`seen` has the ids of launches that were looked at: graphs share what is equal."""
     for number, node in enumerate(graph.nodes):
         if graph.ops and not 0 <= node.op < len(graph.ops):
             at = f"{where}, node {number}"
             yield _error("CAD5703", "an op is not there", f"0 to {len(graph.ops) - 1}", str(node.op), at)
-        if isinstance(node, KernelNode):
+        if isinstance(node, KernelNode) and id(node) not in seen:
+            seen.add(id(node))
             yield from _bad_launch(part, node, where, number)
     yield from _bad_relocations(graph, size, where)
     pairs = [(edge.before, edge.after) for edge in graph.edges]
@@ -127,7 +132,7 @@ def _bad_graph(part: CudaPart, graph: Graph, size: int, where: str) -> Iterator[
         what = "an edge does not lead forward: the order of the nodes is not topological"
         yield _error("CAD5705", what, f"before < after < {len(graph.nodes)}", f"{wrong[0]} to {wrong[1]}", where)
     keys = [(edge.before, edge.after, edge.data) for edge in graph.edges]
-    if keys != sorted(set(keys)):
+    if not _ascending(keys):
         yield _error("CAD5705", "the edges of a graph are not sorted", "each once", "another order", where)
     if graph.philox is not None:
         yield from _bad_range("the state of the generator", graph.philox[0], PHILOX_BYTES, size, where)
@@ -164,6 +169,10 @@ def _params_bytes(kernel: Kernel) -> int:
     return max(ends, default=0)
 
 
+def _ascending(rows: Sequence[Any]) -> bool:
+    return all(map(operator.lt, rows, rows[1:]))
+
+
 def _within(dims: tuple[int, int, int], upper: tuple[int, int, int]) -> bool:
     return 1 <= dims[0] <= upper[0] and 1 <= dims[1] <= upper[1] and 1 <= dims[2] <= upper[2]
 
@@ -172,32 +181,39 @@ def _bad_relocations(graph: Graph, size: int, where: str) -> Iterator[PlanError]
     """Every pointer of the graph is inside its node's parameters and leads inside the arena; fills and copies have
     theirs and stay inside with all their bytes."""
     places = [(entry.node, entry.word) for entry in graph.relocations]
-    if places != sorted(set(places)):
+    if not _ascending(places):
         yield _error("CAD5704", "the relocations of a graph are not sorted", "each once", "another order", where)
     words: dict[int, dict[int, int]] = {}
+    before = Relocation(-1, 0, 0)
     for entry in graph.relocations:
         if not 0 <= entry.node < len(graph.nodes):
             yield _error("CAD5704", "a relocation has no node", f"0 to {len(graph.nodes) - 1}", str(entry.node), where)
             continue
-        own = words.setdefault(entry.node, {})
-        yield from _bad_relocation(graph.nodes[entry.node], entry, own, size, where)
-        own[entry.word] = entry.offset
+        node = graph.nodes[entry.node]
+        if isinstance(node, KernelNode):
+            inside = 0 <= entry.word <= len(node.params) - WORD_BYTES
+        else:
+            inside = True  # compared with the words that such a node has, below
+            words.setdefault(entry.node, {})[entry.word] = entry.offset
+        shared = entry.node == before.node and entry.word < before.word + WORD_BYTES
+        if shared or not inside or not 0 <= entry.offset <= size:
+            yield from _bad_relocation(node, entry, before if shared else None, size, where)
+        before = entry
     for number, node in enumerate(graph.nodes):
         if not isinstance(node, KernelNode):
             yield from _bad_move(node, words.get(number, {}), size, f"{where}, node {number}")
 
 
 def _bad_relocation(
-    node: GraphNode, entry: Relocation, before: dict[int, int], size: int, where: str
+    node: GraphNode, entry: Relocation, shared: Relocation | None, size: int, where: str
 ) -> Iterator[PlanError]:
     at = f"{where}, node {entry.node}"
     if isinstance(node, KernelNode) and not 0 <= entry.word <= len(node.params) - WORD_BYTES:
         expected = f"8 bytes within {len(node.params)}"
         yield _error("CAD5704", "a relocation is no word of its node", expected, f"from byte {entry.word}", at)
-    if not 0 <= entry.offset <= size:
-        yield from _bad_range("a pointer", entry.offset, 0, size, at)
-    if before and entry.word < max(before) + WORD_BYTES:
-        expected, got = f"{WORD_BYTES} bytes of its own", f"bytes {max(before)} and {entry.word}"
+    yield from _bad_range("a pointer", entry.offset, 0, size, at)
+    if shared is not None:
+        expected, got = f"{WORD_BYTES} bytes of its own", f"bytes {shared.word} and {entry.word}"
         yield _error("CAD5704", "two relocations share bytes", expected, got, at)
 
 

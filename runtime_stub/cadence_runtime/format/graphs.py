@@ -18,6 +18,7 @@ A second key of the same topology costs its differences: launches with equal par
 
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
+from itertools import starmap
 
 from cadence_runtime.errors import PlanError
 from cadence_runtime.format.cuda import (
@@ -307,7 +308,7 @@ class _Reader:
                 raise self.words.out_of_range("a node or an op", 0, max(len(self.pool), len(ops)), max(number, op))
         self._note_use([number for number, _ in numbers], named)
         nodes = tuple(self._numbered(number, op) for number, op in numbers)
-        relocations = tuple(Relocation(node, word, to) for node, word, to in self._rows(3, "relocations"))
+        relocations = tuple(starmap(Relocation, self._rows(3, "relocations")))
         edges = tuple(Edge(a, b, (f, t, k)) for a, b, f, t, k in self._rows(5, "edges"))
         return Graph(nodes, relocations, edges, ops, (offset - 1, step) if offset else None)
 
