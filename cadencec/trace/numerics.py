@@ -6,7 +6,7 @@ from contextlib import AbstractContextManager
 import torch
 
 from cadence_runtime.cpu import numerics
-from cadence_runtime.cpu.numerics import SWITCHES, Switch, fp32_precision, is_true
+from cadence_runtime.cpu.numerics import SWITCHES, Switch, fp32_precision, is_true, matmul_precision
 
 Value = bool | int | str
 
@@ -43,7 +43,7 @@ def _set_deterministic(text: str) -> None:
 
 TABLE: dict[str, Switch] = {
     **SWITCHES,
-    "float32_matmul_precision": Switch(torch.get_float32_matmul_precision, torch.set_float32_matmul_precision),
+    "float32_matmul_precision": Switch(matmul_precision, torch.set_float32_matmul_precision),
     "allow_tf32": Switch(_tf32, _set_tf32),
     "cuda.matmul.fp32_precision": fp32_precision("cuda", "matmul"),
     "cudnn_benchmark": Switch(lambda: torch.backends.cudnn.benchmark, _set_benchmark),

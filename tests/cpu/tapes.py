@@ -1,7 +1,8 @@
 """One tape as a plan of one capture, played by the CPU player: what goes in by name, what comes out."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from types import MappingProxyType
 from typing import Any
 
 import torch
@@ -27,6 +28,7 @@ from cadence_runtime.host.program import Program
 from cadencec.arena.planner import aligned
 from cadencec.targets.cpu.lower import lower
 from cadencec.trace.bits import copy_into, raw_bytes
+from cadencec.trace.operands import encode_literal, views_of
 from cadencec.trace.state import form_bytes
 
 PROGRAM = Program((), (), (), (), (), (), (), None, None)
@@ -46,8 +48,8 @@ def play(
     tape: Tape,
     inputs: Mapping[str, Tensor],
     leaves: Mapping[str, Tensor],
-    weights: Mapping[str, Tensor] = {},
-    constants: Mapping[str, Tensor] = {},
+    weights: Mapping[str, Tensor] = MappingProxyType({}),
+    constants: Mapping[str, Tensor] = MappingProxyType({}),
     seed: int = 0,
 ) -> Played:
     """Play a tape once."""
@@ -77,7 +79,10 @@ def plan_of(tape: Tape, weights: Mapping[str, Tensor], constants: Mapping[str, T
     forms: tuple[Form, ...] = tuple(dict.fromkeys([*before.values(), *after.values()]))
     ins, outs = ([_form(b, (), tape, old=False) for b in rows] for rows in (tape.inputs, tape.outputs))
     lowered = lower(tape)
-    rooms = [max(form_bytes(f) for f in forms if isinstance(f, TensorForm) and f.slot == i) for i in range(len(paths))]
+    rooms = [
+        max((form_bytes(f) for f in forms if isinstance(f, TensorForm) and f.slot == i), default=0)
+        for i in range(len(paths))
+    ]
     used = {storage.name for storage in tape.storages if storage.kind == "constant"}
     blobs = {name: raw_bytes(constants[name]).numpy().tobytes() for name in sorted(used)}
     sizes = {
@@ -159,22 +164,39 @@ def view(storage: int, *sizes: int, dtype: str = "float32", offset: int = 0, **m
     return replace(View(storage, dtype, sizes, tuple(strides), offset), **more)
 
 
-def call(name: str, *args: Any, out: Any, reads: Any = (), **kwargs: Any) -> Op:
+def number(value: float) -> Literal:
+    """Return a number as a tape holds it."""
+    return encode_literal(value, torch.device("cpu"))
+
+
+def ints(*values: int) -> tuple[Literal, ...]:
+    """Return a list of ints as a tape holds it."""
+    return tuple(map(number, values))
+
+
+def scratch(size_bytes: int) -> Storage:
+    """Return memory that an op makes."""
+    return Storage("scratch", "", size_bytes)
+
+
+def call(name: str, *args: Any, out: Any, **kwargs: Any) -> Op:
     """Return an op that reads the storages of its operands and makes or changes those of `out`."""
-    outs = out if isinstance(out, list) else [out]
+    outs = tuple(out) if isinstance(out, list) else (out,)
+    reads = {found.storage for found in views_of((*args, *kwargs.values()))}
+    writes = {found.storage for found in views_of(outs)}
+    named = tuple(sorted(kwargs.items()))
+    return Op(name, tuple(args), named, outs, tuple(sorted(reads)), tuple(sorted(writes)), "model.py:1")
 
-    def storages(operands: Any) -> set[int]:
-        found = set()
-        for operand in operands:
-            found |= storages(operand) if isinstance(operand, tuple) else {operand.storage} & {0, *range(999)} if isinstance(operand, View) else set()
-        return found
 
-    return Op(
-        name,
-        tuple(args),
-        tuple(sorted(kwargs.items())),
-        tuple(outs),
-        tuple(sorted(storages(args) | storages(kwargs.values()))),
-        tuple(sorted(storages(outs))),
-        "model.py:1",
-    )
+def stage(
+    storages: Sequence[Storage],
+    ops: Sequence[Op],
+    inputs: Mapping[str, View] = MappingProxyType({}),
+    outputs: Mapping[str, View | Literal] = MappingProxyType({}),
+    state_in: Mapping[str, View | Literal] = MappingProxyType({}),
+    state_out: Mapping[str, View | Literal] = MappingProxyType({}),
+) -> Tape:
+    """Return a tape with these names bound."""
+    rows = (tuple(Binding(*item) for item in part.items()) for part in (inputs, state_in, outputs, state_out))
+    taken, before, made, after = rows
+    return Tape("step", tuple(storages), taken, before, tuple(ops), made, after, any(op.draws for op in ops))

@@ -47,6 +47,14 @@ def fp32_precision(backend: str, op: str) -> Switch:
     return Switch(partial(read, backend, op), partial(write, backend, op), FORMATS)
 
 
+def matmul_precision() -> str:
+    """Return the one word for all libraries, or `mixed` where they were set apart: torch raises then."""
+    try:
+        return str(torch.get_float32_matmul_precision())
+    except RuntimeError:
+        return "mixed"
+
+
 def _set_matmul_precision(text: str) -> None:
     """Set it for the CPU: what CUDA does in the same process is none of a CPU plan's business."""
     cuda = fp32_precision("cuda", "matmul")
@@ -62,7 +70,7 @@ SWITCHES: dict[str, Switch] = {
         torch.are_deterministic_algorithms_enabled,
         lambda text: torch.use_deterministic_algorithms(is_true(text)),
     ),
-    "float32_matmul_precision": Switch(torch.get_float32_matmul_precision, _set_matmul_precision, PRECISIONS),
+    "float32_matmul_precision": Switch(matmul_precision, _set_matmul_precision, PRECISIONS),
     "mkldnn.matmul.fp32_precision": fp32_precision("mkldnn", "matmul"),  # behind the one above, which sets it too
     "mkldnn.conv.fp32_precision": fp32_precision("mkldnn", "conv"),
     "mkldnn.enabled": Switch(torch._C._get_mkldnn_enabled, lambda text: torch._C._set_mkldnn_enabled(is_true(text))),

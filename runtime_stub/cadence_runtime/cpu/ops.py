@@ -72,11 +72,17 @@ def stand_for_tensors(op: Op, literals: Iterable[Literal]) -> bool:
     """Return whether tensors without dims can stand for numbers.
 
     torch wraps a number so that it never widens a dtype of its own kind or a wider one. A plain tensor without dims
-    does the same beside tensors that have dims. Anywhere else the number has to go to the overload that takes a scalar,
-    which writes nothing in place.
+    does the same beside tensors that have dims, and beside one without dims that is of a wider kind, or a bool too.
+    Anywhere else the number has to go to the overload that takes a scalar, which writes nothing in place.
     """
     beside = [view for view in op.args if isinstance(view, View)]
-    return all(view.sizes and _rank(view.dtype) >= _rank(literal.kind) for view in beside for literal in literals)
+    return all(_keeps_its_dtype(view, literal) for view in beside for literal in literals)
+
+
+def _keeps_its_dtype(view: View, number: Literal) -> bool:
+    """Return whether a tensor without dims that stands for a number leaves the view's dtype as it is."""
+    mine, other = _rank(view.dtype), _rank(number.kind)
+    return mine >= other if view.sizes or view.dtype == "bool" else mine > other
 
 
 def _rank(name: str) -> int:

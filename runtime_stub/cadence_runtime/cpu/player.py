@@ -167,7 +167,7 @@ def _foreign(value: object) -> Tensor:
         raise TypeError(type(value).__name__)
     try:
         return from_dlpack(value)
-    except (RuntimeError, BufferError, TypeError, ValueError) as error:
+    except (RuntimeError, BufferError, TypeError, ValueError, AssertionError) as error:
         raise ValueError(f"a `{type(value).__name__}` that torch cannot read: {error}") from None
 
 
