@@ -1,36 +1,49 @@
 """Everything that a model holds, by path: what a step changed can be told by walking before and after it.
 
 Model.layers[0].cache = tensor   ->  `layers.0.cache`        Model.seen = {"n": 3}   ->  `seen.n`
+SimpleNamespace(step=net.step)   ->  `step.weight`           def step(s, x): net(x)  ->  `step.net.weight`
+
+What a model holds are its attributes, the objects of bound methods, and the variables that functions close over. What
+surrounds it can change as well, but is none of its tensors: attributes of its classes, globals of their modules,
+default arguments.
 """
 
+import pickle
+import re
 import sys
 import types
+import warnings
 import weakref
-from collections import deque
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
+from enum import Enum
+from hashlib import sha256
 from typing import Any, cast
-from typing import Literal as OneOf
 
 import numpy as np
 import torch
 from torch import Tensor, nn
 from torch.nn.parameter import is_lazy
 
-AttributeKind = OneOf["parameter", "buffer", "attribute"]
+from cadencec.trace.children import CONTAINERS, AttributeKind, Child, cells_of, children_of
 
 Scalar = bool | int | float | complex | str | bytes | None
 SCALARS = (bool, int, float, complex, str, bytes, type(None))
 
-_MODULE_INTERNALS = frozenset(vars(nn.Module())) - {"training"}
 _LEAVES = (Tensor, np.ndarray, *SCALARS)
-_CONTAINERS = (nn.Module, Mapping, list, tuple, deque, set, frozenset, types.SimpleNamespace)
-_OPAQUE = (types.ModuleType, types.FunctionType, types.MethodType, types.BuiltinFunctionType, type, weakref.ref)
-_OPAQUE_PACKAGES = frozenset(sys.stdlib_module_names) | {"torch", "numpy"}
-"""Objects of these packages that are no containers hold no state of a model: loggers, locks, streams, compilers."""
+_OPAQUE = (types.ModuleType, types.BuiltinFunctionType, type, weakref.ref)
+_TORCH = "torch"
+_LIBRARIES = frozenset(sys.stdlib_module_names) | {"numpy"}
+"""Objects of these packages that are no containers are looked at from outside, by how they are pickled (an iterator,
+an array, a generator of random numbers). What cannot be pickled is no state of a model: locks, streams, threads."""
 
-MAX_ENTRIES = 4096
-"""Of a longer list or dict (a vocabulary) only the length is looked at."""
+
+@dataclass(frozen=True, slots=True)
+class Sealed:
+    """An object of a library, as it was when it was met: equal ones have equal digests. `text` is for messages."""
+
+    digest: bytes
+    text: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,7 +53,7 @@ class Attribute:
 
     path: str
     kind: AttributeKind
-    value: Tensor | np.ndarray[Any, Any] | Scalar
+    value: Tensor | np.ndarray[Any, Any] | Scalar | Sealed
     storage: torch.UntypedStorage | None = None
     place: tuple[Any, ...] = ()
 
@@ -68,6 +81,14 @@ def walk(model: object) -> list[Attribute]:
     return _visit(model).leaves
 
 
+def walk_around(model: object) -> list[Attribute]:
+    """Return what the model holds, and then what surrounds it."""
+    visit = _visit(model)
+    for value in list(visit.seen.values()):
+        visit.enter_surroundings(value)
+    return visit.leaves
+
+
 def modules_of(model: object) -> list[tuple[str, nn.Module]]:
     """Return every module that a model holds, with its path, the model itself included."""
     return _visit(model).modules
@@ -81,102 +102,103 @@ class _Visit:
     leaves: list[Attribute] = field(default_factory=list)
     modules: list[tuple[str, nn.Module]] = field(default_factory=list)
     seen: dict[int, object] = field(default_factory=dict)
+    paths: set[str] = field(default_factory=set)
 
-    def enter(self, value: object, path: str, kind: AttributeKind) -> None:
-        if isinstance(value, _LEAVES):
-            self.leaves.append(attribute(path, kind, value))
+    def enter(self, value: object, path: str, kind: AttributeKind = "attribute") -> None:
+        if isinstance(value, types.MethodType):
+            value = value.__self__
+        if isinstance(value, (*_LEAVES, Enum)):
+            self._found(str(value) if isinstance(value, Enum) else value, path, kind)
             return
-        if id(value) in self.seen or _is_opaque(value):
+        if id(value) in self.seen or isinstance(value, _OPAQUE):
             return
         self.seen[id(value)] = value
+        package = _package(type(value))
+        if not isinstance(value, CONTAINERS) and package in _LIBRARIES:
+            self._found(_sealed(value), path, kind)
+            return
+        if not isinstance(value, CONTAINERS) and package == _TORCH:
+            return
         if isinstance(value, nn.Module):
             self.modules.append((path, value))
+        self._enter_all(path, children_of(value))
+
+    def enter_closures(self, value: object) -> None:
+        """Enter what the methods of an object close over."""
+        for cls in _own_classes(value):
+            for name, function in _functions(cls):
+                self._enter_all(f"{cls.__name__}.{name}", cells_of(function))
+
+    def enter_surroundings(self, value: object) -> None:
+        """Enter the attributes of an object's classes, and the globals of the modules that define its code."""
+        for cls in _own_classes(value):
+            self._enter_class(cls)
+            for _, function in _functions(cls):
+                self._enter_globals(function)
+        if isinstance(value, types.FunctionType):
+            self._enter_globals(value)
+
+    def _enter_class(self, cls: type) -> None:
+        if id(cls) not in self.seen:
+            self.seen[id(cls)] = cls
+            self._enter_all(cls.__name__, _public(vars(cls)))
+
+    def _enter_globals(self, function: types.FunctionType) -> None:
+        names = function.__globals__
+        module = str(names.get("__name__", ""))
+        if id(names) in self.seen or module.partition(".")[0] in _LIBRARIES | {_TORCH}:
+            return
+        self.seen[id(names)] = names
+        self._enter_all(module, _public(names))
+        for value in list(names.values()):
+            if isinstance(value, type) and value.__module__ == module:
+                self._enter_class(value)
+
+    def _enter_all(self, path: str, children: Iterable[Child]) -> None:
         prefix = f"{path}." if path else ""
-        for name, child, child_kind in _children(value):
-            self.enter(child, prefix + name, child_kind)
+        for name, child, kind in children:
+            self.enter(child, prefix + name, kind)
+
+    def _found(self, value: Any, path: str, kind: AttributeKind) -> None:
+        while path in self.paths:  # keys 1 and "1" of a dict
+            path += "'"
+        self.paths.add(path)
+        self.leaves.append(attribute(path, kind, value))
 
 
 def _visit(model: object) -> _Visit:
     visit = _Visit()
-    visit.enter(model, "", "attribute")
+    visit.enter(model, "")
+    for value in list(visit.seen.values()):
+        visit.enter_closures(value)
     return visit
 
 
-def _is_opaque(value: object) -> bool:
-    if isinstance(value, _OPAQUE):
-        return True
-    if isinstance(value, _CONTAINERS):
-        return False
-    package, _, rest = type(value).__module__.partition(".")
-    return package in _OPAQUE_PACKAGES and not rest.startswith("distributions")
+def _sealed(value: object) -> Sealed | None:
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        try:
+            return Sealed(sha256(pickle.dumps(value)).digest(), re.sub(" at 0x[0-9a-fA-F]+", "", repr(value))[:60])
+        except Exception:
+            return None
 
 
-Child = tuple[str, object, AttributeKind]
+def _package(cls: type) -> str:
+    package, _, rest = cls.__module__.partition(".")
+    return "" if rest.startswith("distributions") else package
 
 
-def _children(value: object) -> Iterable[Child]:
-    if isinstance(value, set | frozenset):
-        return [("set", " ".join(sorted(map(repr, value))), "attribute")] if len(value) <= MAX_ENTRIES else []
-    if isinstance(value, dict | list | tuple) and len(value) > MAX_ENTRIES:
-        return [("length", len(value), "attribute")]
-    if isinstance(value, nn.Module):
-        scripted = isinstance(value, torch.jit.ScriptModule)
-        return _script_children(value) if scripted else _module_children(value)  # type: ignore[arg-type]
-    if isinstance(value, dict | Mapping):
-        return [(str(key), child, "attribute") for key, child in value.items()]
-    if isinstance(value, list | tuple | deque):
-        return [(str(index), child, "attribute") for index, child in enumerate(value)]
-    return [(name, child, "attribute") for name, child in _fields(value)]
+def _own_classes(value: object) -> list[type]:
+    """Return the classes of an object that are the model's own code."""
+    return [cls for cls in type(value).__mro__ if _package(cls) not in _LIBRARIES | {_TORCH}]
 
 
-def _module_children(module: nn.Module) -> list[Child]:
-    own = vars(module).items()
-    return _registered(module) + [(name, child, "attribute") for name, child in own if name not in _MODULE_INTERNALS]
+def _functions(cls: type) -> Iterator[tuple[str, types.FunctionType]]:
+    for name, member in vars(cls).items():
+        function = getattr(member, "__func__", getattr(member, "fget", member))
+        if isinstance(function, types.FunctionType):
+            yield name, function
 
 
-def _registered(module: nn.Module) -> list[Child]:
-    found: list[Child] = [(name, child, "parameter") for name, child in module._parameters.items()]
-    found += [(name, child, "buffer") for name, child in module._buffers.items()]
-    found += [(name, child, "attribute") for name, child in module._modules.items()]
-    return found
-
-
-def _script_children(module: torch.jit.ScriptModule) -> list[Child]:
-    found = _registered(module)
-    known = {name for name, _, _ in found}
-    names = [name for name in script_attributes(module) if name not in known]
-    found += [(name, module._c.getattr(name), "attribute") for name in names]
-    return found + [(name, tensor, "attribute") for name, tensor in _script_constants(module)]
-
-
-def _script_constants(module: torch.jit.ScriptModule) -> Iterator[tuple[str, Tensor]]:
-    """Yield the tensors that stand in the code itself: those of traced and of frozen modules."""
-    for method in module._c._method_names():
-        nodes = module._c._get_method(method).graph.findAllNodes("prim::Constant")
-        tensors = [node.t("value") for node in nodes if node.hasAttribute("value") and node.kindOf("value") == "t"]
-        yield from ((f"{method}.{index}", tensor) for index, tensor in enumerate(tensors))
-
-
-def script_attributes(module: torch.jit.ScriptModule) -> list[str]:
-    """Return the attributes of a scripted module that its own methods name; it has no list of all."""
-    names: dict[str, None] = {}
-    for method in module._c._method_names():
-        graph = module._c._get_method(method).graph
-        itself = next(iter(graph.inputs())).debugName()
-        for kind in ("prim::GetAttr", "prim::SetAttr"):
-            for node in graph.findAllNodes(kind):
-                if next(iter(node.inputs())).debugName() == itself:
-                    names[node.s("name")] = None
-    return sorted(name for name in names if module._c.hasattr(name))
-
-
-def _fields(value: object) -> Iterator[tuple[str, object]]:
-    slots = [name for cls in type(value).__mro__ for name in _as_tuple(getattr(cls, "__slots__", ()))]
-    for name in slots:
-        if name not in ("__dict__", "__weakref__") and hasattr(value, name):
-            yield name, getattr(value, name)
-    yield from getattr(value, "__dict__", {}).items()
-
-
-def _as_tuple(slots: object) -> tuple[str, ...]:
-    return (slots,) if isinstance(slots, str) else tuple(slots)  # type: ignore[arg-type]
+def _public(names: Mapping[str, object]) -> list[Child]:
+    return [(name, value, "attribute") for name, value in list(names.items()) if not name.startswith("__")]

@@ -111,7 +111,7 @@ def _record(run: _Run) -> tuple[Recording, list[undeclared.Change], Recorder]:
     out = tuple(mode.binding(name, value) for name, value in zip(run.names, outputs, strict=True))
     state_out = tuple(mode.binding(path, value) for path, value in state.items())
     found = undeclared.changes(before, undeclared.snapshot(run.weights.model))
-    constant = _check_undeclared(mode, run, (*out, *state_out), found)
+    constant = _check_undeclared(mode, run, out, state_out, found)
     _check_other_stages(mode, run.stage, run.weights.history)
     _remember(mode, run)
     tape = Tape(
@@ -158,14 +158,18 @@ def _execute(mode: Recorder, run: _Run) -> tuple[Sequence[Leaf], Mapping[str, Le
 
 
 def _check_undeclared(
-    mode: Recorder, run: _Run, bindings: tuple[Binding, ...], found: list[undeclared.Change]
+    mode: Recorder,
+    run: _Run,
+    outputs: tuple[Binding, ...],
+    state: tuple[Binding, ...],
+    found: list[undeclared.Change],
 ) -> list[undeclared.Change]:
     """Raise for undeclared state of every kind; return the attributes that changed to constants. Buffers that the
     stage overwrites before it reads them become scratch."""
     table = mode.table
-    views = (binding.value for binding in bindings if isinstance(binding.value, View))
+    views = (binding.value for binding in state if isinstance(binding.value, View))
     declared = {view.storage for view in views if not table.is_constant(view.storage)}
-    errors, scratch = undeclared.overwritten(mode.ops, bindings, table)
+    errors, scratch = undeclared.overwritten(mode.ops, (*outputs, *state), table)
     more, constant = undeclared.rebound(found, table, declared, mode.ops)
     raise_all([*errors, *more])
     for index in scratch:

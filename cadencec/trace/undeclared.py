@@ -12,7 +12,7 @@ from torch import Tensor
 
 from cadence_runtime.errors import TraceError
 from cadence_runtime.format.tape import Binding, Op
-from cadencec.trace.attributes import Attribute, walk
+from cadencec.trace.attributes import Attribute, Sealed, walk_around
 from cadencec.trace.bits import same_bits
 from cadencec.trace.effects import accesses_of
 from cadencec.trace.operands import views_of
@@ -36,12 +36,14 @@ class Change:
         value = attribute.value
         if isinstance(value, Tensor | np.ndarray):
             return f"{str(value.dtype).removeprefix('torch.')} {list(value.shape)}"
+        if isinstance(value, Sealed):
+            return value.text
         return f"{type(value).__name__} {value!r}"[:80]
 
 
 def snapshot(model: object) -> dict[str, Attribute]:
-    """Return everything that the model holds, by path."""
-    return {attribute.path: attribute for attribute in walk(model)}
+    """Return everything that the model holds and that surrounds it, by path."""
+    return {attribute.path: attribute for attribute in walk_around(model)}
 
 
 def changes(before: Mapping[str, Attribute], after: Mapping[str, Attribute]) -> list[Change]:

@@ -10,7 +10,8 @@ from dataclasses import dataclass, field
 import torch
 from torch import Tensor
 
-from cadencec.trace.attributes import AttributeKind, walk
+from cadencec.trace.attributes import walk
+from cadencec.trace.children import AttributeKind
 from cadencec.trace.history import History
 
 

@@ -50,17 +50,18 @@ def test_a_value_that_decides_a_shape_of_the_state(tmp_path):
     assert "strides=(8, 1)" in message
 
 
-def test_state_in_a_global_is_found_by_the_walk(tmp_path):
+def test_state_that_python_does_not_show_is_found_by_the_walk(tmp_path, monkeypatch):
+    monkeypatch.setenv("STEPS", "0")
     code = """
-    COUNT = [0]
+    import os
 
     class Model:
         def init_state(self):
             return {"h": torch.zeros(2, 4)}
 
         def step(self, state, x):
-            COUNT[0] = COUNT[0] + 1 if state["h"].is_contiguous() and x.shape[0] == 2 else 0
-            return {"h": state["h"] + x}, x * (1.0 if COUNT[0] < 20 else 2.0)
+            os.environ["STEPS"] = str(int(os.environ.get("STEPS", 0)) + 1)
+            return {"h": state["h"] + x}, x * (1.0 if int(os.environ["STEPS"]) < 20 else 2.0)
 
     def build():
         return Model()
