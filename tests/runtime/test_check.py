@@ -108,3 +108,17 @@ def test_a_fresh_process_has_neither_the_compiler_nor_the_model(plan_of: PlanOf)
     with load(plan_of("01")) as plan, plan.session() as session:
         expected = session.push("frame", x=torch.ones(1, 1, 16))["y"].sum().item()
     assert done.stdout.splitlines() == [str(expected), "[]"]
+
+
+def test_an_op_that_no_player_runs_is_found_before_anything_is_allocated(plan_of: PlanOf) -> None:
+    plan = open_plan(plan_of("01"))
+    strange = tuple(
+        replace(tape, ops=tuple(replace(op, name="aten::from_file") for op in tape.ops)) for tape in plan.tapes
+    )
+    (reason,) = target_reasons(replace(plan, tapes=strange), None)
+    assert str(reason) == (
+        "CAD6005: the plan holds an op that no CPU player runs, `aten::from_file`\n"
+        "  expected: aten ops on plain tensors and numbers\n"
+        "  got:      an op that reaches beyond its operands\n"
+        "  at:       stage `step`"
+    )

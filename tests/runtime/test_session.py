@@ -219,3 +219,13 @@ def test_what_may_happen_now_is_told(plan_of: PlanOf) -> None:
         assert session.enabled == ("first",)
         session.push("first", tok=torch.zeros(1, 8, dtype=torch.int64))
         assert session.enabled == ("middle", "last")
+
+
+@pytest.mark.parametrize("seed", [1.5, "7", True, None.__class__, 2**64])
+def test_what_no_generator_takes_is_refused(plan_of: PlanOf, seed: Any) -> None:
+    with load(plan_of("15")) as plan, plan.session() as session:
+        assert refusal(session.seed, seed) == (
+            "CAD7059: a session cannot be seeded with this\n"
+            "  expected: an int from -2**63 to 2**64 - 1\n"
+            f"  got:      {seed!r}"
+        )
