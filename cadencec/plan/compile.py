@@ -14,6 +14,7 @@ import torch
 from torch import Tensor
 
 from cadence_runtime.cpu.environment import environment
+from cadence_runtime.cuda.driver import system_driver
 from cadence_runtime.errors import TraceError
 from cadence_runtime.format.plan import Fidelity, Plan, Target
 from cadence_runtime.format.tape import Tape
@@ -135,6 +136,7 @@ def _backend(target: Target, cache: Path | None) -> Backend | None:
     """Return what captures tapes for the target; None for the CPU, whose player runs tapes themselves."""
     if target == "cpu":
         return None
+    system_driver()  # says what to install where the package is missing that all of the target imports
     from cadencec.targets.cuda.target import start
 
     return start(cache)

@@ -36,7 +36,8 @@ def children_of(value: object) -> Iterable[Child]:
     if isinstance(value, nn.Module):
         scripted = isinstance(value, torch.jit.ScriptModule)
         return _script_children(value) if scripted else _module_children(value)  # type: ignore[arg-type]
-    if isinstance(value, dict | Mapping):
+    if isinstance(value, dict | types.MappingProxyType):
+        # Other mappings, and `items` of some dicts, load or resolve things; what they hold are their fields.
         pairs = dict.items(value) if isinstance(value, dict) else value.items()
         return [(str(key), child, "attribute") for key, child in pairs]
     if isinstance(value, list | tuple | deque):

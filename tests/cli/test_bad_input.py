@@ -32,6 +32,26 @@ def files() -> dict[str, bytes]:
     return {path.name: path.read_bytes() for path in Path().iterdir()}
 
 
+# Targets.
+
+
+def test_a_compilation_for_cuda_without_the_driver(cadencec: CommandLine, monkeypatch: pytest.MonkeyPatch) -> None:
+    def no_library(name: str) -> None:
+        raise OSError(f"{name}: cannot open shared object file")
+
+    monkeypatch.setattr("cadence_runtime.cuda.bindings.ctypes.CDLL", no_library)
+    error = error_of(cadencec("compile", str(CASE_01), "--target", "cuda", "-o", "x.plan", "--json"))
+    assert (error["code"], error["got"]) == ("CAD8002", "libcuda.so.1: cannot open shared object file")
+    assert files() == {}
+
+
+def test_a_compilation_for_cuda_without_the_bindings(cadencec: CommandLine, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "cadence_runtime.cuda.bindings", None)
+    error = error_of(cadencec("compile", str(CASE_01), "--target", "cuda", "-o", "x.plan", "--json"))
+    assert (error["code"], error["expected"]) == ("CAD8005", "cuda-bindings")
+    assert files() == {}
+
+
 # Specs and models.
 
 

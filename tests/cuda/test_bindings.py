@@ -25,7 +25,7 @@ def test_a_machine_without_a_driver(monkeypatch: pytest.MonkeyPatch) -> None:
         "CAD8002: no CUDA driver on this machine\n"
         "  expected: libcuda.so.1\n"
         "  got:      failed to dlopen libcuda.so.1\n"
-        "  hint:     install the NVIDIA driver, or load a plan for the cpu target"
+        "  hint:     install the NVIDIA driver, or use the cpu target"
     )
 
 

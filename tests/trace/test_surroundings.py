@@ -145,6 +145,27 @@ HELD = {
         def build():
             return Model()
     """,
+    "a mapping that resolves what it holds": """
+        from collections.abc import Mapping
+        class Settings(Mapping):
+            def __init__(self):
+                self.scale = torch.full((4,), 2.0)
+            def __getitem__(self, key):
+                raise RuntimeError("resolved")
+            def __iter__(self):
+                return iter(["scale"])
+            def __len__(self):
+                return 1
+        class Model:
+            def __init__(self):
+                self.settings = Settings()
+            def init_state(self):
+                return {"h": torch.zeros(2, 4)}
+            def step(self, s, x):
+                return {"h": self.settings.scale * x + s["h"]}, s["h"] * 2
+        def build():
+            return Model()
+    """,
     "a dict with like keys": """
         class Model:
             def __init__(self):
