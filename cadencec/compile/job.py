@@ -17,7 +17,7 @@ from cadence_runtime.format.writer import write_plan
 from cadence_runtime.zstd import compress
 from cadencec.compile.export import export_weights
 from cadencec.passes.pipeline import ALL, PASSES
-from cadencec.plan.compile import CompiledPlan, Progress, compile_spec
+from cadencec.plan.compile import CompiledPlan, Progress, compile_spec, require_target
 from cadencec.spec import load_spec
 
 SUFFIX = ".plan"
@@ -94,6 +94,7 @@ def compile_file(request: Request, progress: Progress) -> Report:
     spec = load_spec(request.spec, request.overrides)
     plan_file = Path(request.output or f"{spec.model.name}.{request.target}{SUFFIX}")
     check_place(plan_file)
+    require_target(request.target)
     compiled = compile_spec(
         spec,
         target=request.target,

@@ -90,6 +90,7 @@ def compile_spec(
     back.
     """
     build(spec.program, where=spec.where)  # what cannot be proven is refused before any model is built
+    require_target(target)
     backend = _backend(target, cache)
     device = torch.device("cpu") if backend is None else backend.device
     devices = [] if backend is None else [device]
@@ -132,11 +133,16 @@ class _Built:
     weights: Weights
 
 
+def require_target(target: Target) -> None:
+    """Raise DeviceError CAD8002 or CAD8005 where nothing can be compiled for a target on this machine."""
+    if target == "cuda":
+        system_driver()
+
+
 def _backend(target: Target, cache: Path | None) -> Backend | None:
     """Return what captures tapes for the target; None for the CPU, whose player runs tapes themselves."""
     if target == "cpu":
         return None
-    system_driver()  # says what to install where the package is missing that all of the target imports
     from cadencec.targets.cuda.target import start
 
     return start(cache)

@@ -95,14 +95,14 @@ def test_executables_that_do_not_all_fit_are_a_remark(machine: Machine) -> None:
 
 
 def test_a_machine_without_a_driver_is_a_reason(monkeypatch: pytest.MonkeyPatch) -> None:
-    from cuda.bindings import driver as cu
-
-    def no_library(flags: int) -> None:
-        raise RuntimeError("Failed to dlopen libcuda.so.1")
-
-    monkeypatch.setattr(cu, "cuInit", no_library)
+    monkeypatch.setattr(door, "LIBRARY", "libnone.so.1")
     (reason,) = check(PLAN).reasons
-    assert reason.code == "CAD8002"
+    assert str(reason) == (
+        "CAD8002: no CUDA driver on this machine\n"
+        "  expected: libnone.so.1\n"
+        "  got:      libnone.so.1: cannot open shared object file: No such file or directory\n"
+        "  hint:     install the NVIDIA driver, or use the cpu target"
+    )
     with pytest.raises(DeviceError) as caught:
         load(PLAN)
     assert str(caught.value) == str(reason)

@@ -16,7 +16,7 @@ from tempfile import TemporaryDirectory
 import torch
 from torch import Tensor
 
-from cadence_runtime.cuda.bindings import CudaDriver, require_driver
+from cadence_runtime.cuda.bindings import CudaDriver
 from cadence_runtime.cuda.driver import DeviceInfo
 from cadence_runtime.errors import TargetError
 from cadence_runtime.format.plan import Capture, Plan, Section, TensorForm
@@ -162,7 +162,6 @@ def start(cache: Path | None = None) -> CudaTarget:
             got="an initialised device",
             hint="run `cadencec compile --target cuda`, which is one",
         )
-    require_driver()
     collector = ImageCollector()
     collector.__enter__()  # for as long as the process lives: modules are loaded when they are first used
     info = CudaDriver().open(DEVICE.index)

@@ -5,11 +5,14 @@ sequence of calls. Handles (library, function, graph, node, executable, stream) 
 device addresses are ints.
 """
 
+import ctypes
 from dataclasses import dataclass
 from typing import Any, Protocol
 
 from cadence_runtime.errors import DeviceError
 from cadence_runtime.format.cuda import KernelNode, MemcpyNode, MemsetNode
+
+LIBRARY = "libcuda.so.1"
 
 Handle = Any
 """An opaque driver object. It is made and used by the driver alone."""
@@ -126,7 +129,8 @@ class Driver(Protocol):
 
 
 def system_driver() -> Driver:
-    """Return the driver of this machine, not opened yet. Raises DeviceError CAD8005 without cuda-bindings."""
+    """Return the driver of this machine, not opened yet: no call of it is made. Raises DeviceError CAD8005 without
+    cuda-bindings, CAD8002 without a driver."""
     try:
         from cadence_runtime.cuda.bindings import CudaDriver
     except ModuleNotFoundError as error:
@@ -137,6 +141,12 @@ def system_driver() -> Driver:
             got=f"no module `{error.name}`",
             hint="pip install 'cadence-runtime[cuda]'",
         ) from None
+    try:
+        ctypes.CDLL(LIBRARY)
+    except OSError as error:
+        hint = "install the NVIDIA driver, or use the cpu target"
+        what = "no CUDA driver on this machine"
+        raise DeviceError("CAD8002", what, expected=LIBRARY, got=str(error), hint=hint) from None
     return CudaDriver()
 
 
