@@ -85,7 +85,8 @@ def plan(buffers: Sequence[Buffer], enough_bytes: int = 0) -> Packing:
             break
     else:
         best = _search(shelf, max(bound, enough_bytes), best or found)
-    shelf.place(best.order)
+    if best is not found:  # else it stands as it was placed last
+        shelf.place(best.order)
     return shelf.packing(bound, best.method)
 
 
@@ -201,15 +202,17 @@ class _Shelf:
     def lowest(self, index: int) -> int:
         """Return the lowest offset at which a buffer fits between those of its time that are placed."""
         together = self.placed & (self.lower < self.upper[index]) & (self.upper > self.lower[index])
-        others = np.flatnonzero(together)
+        others = together.nonzero()[0]
         if not len(others):
             return 0
-        others = others[np.argsort(self.offset[others], kind="stable")]
-        ends = np.maximum.accumulate(self.offset[others] + self.size[others])
-        floors = np.concatenate(([0], ends))
-        ceilings = np.append(self.offset[others], np.iinfo(np.int64).max)
-        fits = ceilings - floors >= self.size[index]
-        return int(floors[np.argmax(fits)])
+        starts = self.offset[others]
+        order = starts.argsort(kind="stable")
+        starts, sizes = starts[order], self.size[others][order]
+        ends = np.maximum.accumulate(starts + sizes)
+        if starts[0] >= self.size[index]:
+            return 0
+        fits = starts[1:] - ends[:-1] >= self.size[index]
+        return int(ends[:-1][fits][0] if fits.any() else ends[-1])
 
     def height(self) -> int:
         """Return where the highest buffer ends."""

@@ -105,7 +105,7 @@ def fidelity_line(fidelity: Fidelity) -> str:
     """Return what was compared with the stock model."""
     tapes, events = counted(fidelity.tapes, "tape"), counted(fidelity.walk_events, "event")
     return (
-        f"{tapes} on {fidelity.values_per_tape} values each and a walk of {events}: "
+        f"{tapes} on at least {counted(fidelity.values_per_tape, 'set')} of values each and a walk of {events}: "
         f"{counted(fidelity.outputs_compared, 'output')} bit-equal to the stock model"
     )
 

@@ -156,7 +156,7 @@ def _fidelity(found: Inspection, console: Console) -> None:
     counts = dict(found.fidelity)
     _title(console, "compared with the stock model, bit for bit, before the plan was written")
     values = _many(counts["values_per_tape"], "set")
-    _line(console, f"{_many(counts['tapes'], 'tape')} on {values} of values each")
+    _line(console, f"{_many(counts['tapes'], 'tape')} on at least {values} of values each")
     walked = _many(counts["walk_events"], "event")
     _line(console, f"a random walk of {walked}; {_many(counts['outputs_compared'], 'output')} in all")
     for name in found.constant_outputs:

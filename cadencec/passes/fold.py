@@ -26,6 +26,8 @@ def run(program: Program, context: Context) -> Program:
     """Return the program with every constant op replaced by its result."""
     tape = program.tape
     constant = constant_ops(tape)
+    if not any(is_constant and op.writes for op, is_constant in zip(tape.ops, constant, strict=True)):
+        return program
     kept = kept_storages(tape, constant)
     folder = _Folder(program, context, kept)
     ops = [folder.op(op, is_constant) for op, is_constant in zip(tape.ops, constant, strict=True)]
@@ -110,6 +112,9 @@ class _Folder:
         return map_binding(binding, self._folded)
 
     def _rewritten(self, op: Op) -> Op:
+        touched = (*op.reads, *op.writes)
+        if touched and all(self._constant(index) == index for index in touched):
+            return op
         reads = {self._constant(index) for index in op.reads}
         return replace(
             op,

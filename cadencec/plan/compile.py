@@ -34,7 +34,7 @@ from cadencec.trace.jobs import Jobs
 from cadencec.trace.leaves import declared_leaves
 from cadencec.trace.model import load_model
 from cadencec.trace.numerics import applied, shown
-from cadencec.trace.runner import TRACKS, Runner, Topology, topology
+from cadencec.trace.runner import TRACKS, Runner
 from cadencec.trace.walk import Tapes, Walked, walk
 from cadencec.trace.weights import Weights, collect_weights
 
@@ -197,29 +197,27 @@ class _Kept:
     constants: dict[str, Tensor] = field(default_factory=dict)
     numerics: dict[str, str] = field(default_factory=dict)
     outputs: Outputs = field(default_factory=Outputs)
-    probed: set[Topology] = field(default_factory=set)
+    fewest: int = TRACKS
 
     def keep(self, found: Found) -> int:
-        """Return the index of the finished tape of a recording, compared with the stock model's runs: with all of them
-        and for determinism once for each sequence of ops, and otherwise with one that was not traced."""
-        key, recording, executions = found.key, found.recording, found.executions
-        is_known = topology(recording.tape) in self.probed
-        if not is_known:
+        """Return the index of the finished tape of a recording, compared with the stock model's runs. Where the ops are
+        new, so is the stock model with itself."""
+        recording, executions = found.recorded.recording, found.recorded.executions
+        if found.recorded.is_new:
             check_deterministic(recording, self.weights, executions[0], self.device)
-            self.probed.add(topology(recording.tape))
         program = optimise(recording, self.weights, self.switches, device=self.device)
         program = externalise(program, self.weights.tensors, self.device)
         constant = program.constants.__getitem__
-        compared = executions[1:2] if is_known else executions
         try:
-            check_tape(program.tape, constant, self.weights, recording, compared, self.device)
+            check_tape(program.tape, constant, self.weights, recording, executions, self.device)
         except TraceError:
             # A model that differs from itself only now and then looks like a tape that differs from it.
-            check_deterministic(recording, self.weights, compared[-1], self.device, tries=TRIES)
+            check_deterministic(recording, self.weights, executions[-1], self.device, tries=TRIES)
             raise
+        self.fewest = min(self.fewest, len(executions))
         names = [binding.name for binding in program.tape.outputs]
-        for execution in compared:
-            self.outputs.note(key.stage, dict(zip(names, execution.outputs, strict=True)))
+        for execution in executions:
+            self.outputs.note(found.key.stage, dict(zip(names, execution.outputs, strict=True)))
         self.numerics.update(recording.numerics)
         self.constants.update(program.constants)
         index = self.tapes.setdefault(program.tape, len(self.tapes))
@@ -231,25 +229,25 @@ class _Kept:
         return index
 
     def _finding(self, found: Found, program: Program) -> Finding:
-        example = found.executions[0]
+        recorded = found.recorded
         return Finding(
             tape=program.tape,
             constants=program.constants,
             weights=self.weights.tensors,
-            inputs=example.inputs,
-            leaves=example.leaves,
+            inputs=recorded.inputs,
+            leaves=recorded.leaves,
             before=found.before,
             after=found.after,
             outputs=found.outputs,
             owners=self.paths,
-            numerics=dict(found.recording.numerics),
+            numerics=dict(recorded.recording.numerics),
         )
 
     def fidelity(self, walked: Walked) -> Fidelity:
         """Return what was compared."""
         return Fidelity(
             tapes=len(self.tapes),
-            values_per_tape=TRACKS,
+            values_per_tape=self.fewest,
             walk_events=walked.events,
             outputs_compared=self.outputs.compared,
             constant_outputs=self.outputs.constant(),

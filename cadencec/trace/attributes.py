@@ -17,6 +17,7 @@ import weakref
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from enum import Enum
+from functools import cache
 from hashlib import sha256
 from typing import Any, cast
 
@@ -30,7 +31,7 @@ from cadencec.trace.children import CONTAINERS, AttributeKind, Child, cells_of, 
 Scalar = bool | int | float | complex | str | bytes | None
 SCALARS = (bool, int, float, complex, str, bytes, type(None))
 
-_LEAVES = (Tensor, np.ndarray, *SCALARS)
+_LEAVES = (Tensor, *SCALARS, np.ndarray, Enum)
 _OPAQUE = (types.ModuleType, types.BuiltinFunctionType, type, weakref.ref)
 _TORCH = "torch"
 _LIBRARIES = frozenset(sys.stdlib_module_names) | {"numpy"}
@@ -84,8 +85,7 @@ def walk(model: object) -> list[Attribute]:
 def walk_around(model: object) -> list[Attribute]:
     """Return what the model holds, and then what surrounds it."""
     visit = _visit(model)
-    for value in list(visit.seen.values()):
-        visit.enter_surroundings(value)
+    visit.enter_surroundings()
     return visit.leaves
 
 
@@ -107,36 +107,42 @@ class _Visit:
     def enter(self, value: object, path: str, kind: AttributeKind = "attribute") -> None:
         if isinstance(value, types.MethodType):
             value = value.__self__
-        if isinstance(value, (*_LEAVES, Enum)):
+        if isinstance(value, _LEAVES):
             self._found(str(value) if isinstance(value, Enum) else value, path, kind)
             return
         if id(value) in self.seen or isinstance(value, _OPAQUE):
             return
         self.seen[id(value)] = value
-        package = _package(type(value))
-        if not isinstance(value, CONTAINERS) and package in _LIBRARIES:
-            self._found(_sealed(value), path, kind)
-            return
-        if not isinstance(value, CONTAINERS) and package == _TORCH:
-            return
+        if not isinstance(value, CONTAINERS):
+            package = _package(type(value))  # type: ignore[arg-type]
+            if package in _LIBRARIES:
+                self._found(_sealed(value), path, kind)
+                return
+            if package == _TORCH:
+                return
         if isinstance(value, nn.Module):
             self.modules.append((path, value))
         self._enter_all(path, children_of(value))
 
-    def enter_closures(self, value: object) -> None:
-        """Enter what the methods of an object close over."""
-        for cls in _own_classes(value):
+    def enter_closures(self) -> None:
+        """Enter what the methods of all objects close over, each class once."""
+        for cls in self._classes():
             for name, function in _functions(cls):
                 self._enter_all(f"{cls.__name__}.{name}", cells_of(function))
 
-    def enter_surroundings(self, value: object) -> None:
-        """Enter the attributes of an object's classes, and the globals of the modules that define its code."""
-        for cls in _own_classes(value):
+    def enter_surroundings(self) -> None:
+        """Enter the attributes of the classes of all objects, and the globals of the modules that define their code."""
+        functions = [value for value in self.seen.values() if isinstance(value, types.FunctionType)]
+        for cls in self._classes():
             self._enter_class(cls)
-            for _, function in _functions(cls):
-                self._enter_globals(function)
-        if isinstance(value, types.FunctionType):
-            self._enter_globals(value)
+            functions += [function for _, function in _functions(cls)]
+        for function in functions:
+            self._enter_globals(function)
+
+    def _classes(self) -> list[type]:
+        """Return the classes of all objects so far that are the model's own code."""
+        kinds = dict.fromkeys(type(value) for value in self.seen.values())
+        return list(dict.fromkeys(cls for kind in kinds for cls in _own_classes(kind)))  # type: ignore[arg-type]
 
     def _enter_class(self, cls: type) -> None:
         if id(cls) not in self.seen:
@@ -169,8 +175,7 @@ class _Visit:
 def _visit(model: object) -> _Visit:
     visit = _Visit()
     visit.enter(model, "")
-    for value in list(visit.seen.values()):
-        visit.enter_closures(value)
+    visit.enter_closures()
     return visit
 
 
@@ -183,14 +188,16 @@ def _sealed(value: object) -> Sealed | None:
             return None
 
 
-def _package(cls: type) -> str:
+@cache
+def _package(cls: Any) -> str:
     package, _, rest = cls.__module__.partition(".")
     return "" if rest.startswith("distributions") else package
 
 
-def _own_classes(value: object) -> list[type]:
-    """Return the classes of an object that are the model's own code."""
-    return [cls for cls in type(value).__mro__ if _package(cls) not in _LIBRARIES | {_TORCH}]
+@cache
+def _own_classes(cls: Any) -> list[type]:
+    """Return a class and its bases as far as they are the model's own code."""
+    return [base for base in cls.__mro__ if _package(base) not in _LIBRARIES | {_TORCH}]
 
 
 def _functions(cls: type) -> Iterator[tuple[str, types.FunctionType]]:

@@ -16,7 +16,7 @@ AttributeKind = OneOf["parameter", "buffer", "attribute"]
 Child = tuple[str, object, AttributeKind]
 
 CONTAINERS = (
-    nn.Module, Mapping, list, tuple, deque, set, frozenset, types.SimpleNamespace, types.FunctionType,
+    nn.Module, dict, list, tuple, Mapping, deque, set, frozenset, types.SimpleNamespace, types.FunctionType,
     types.GeneratorType, partial, queue.Queue,
 )  # fmt: skip
 """Kinds of objects that hold others, wherever they are from."""
@@ -29,13 +29,13 @@ _MODULE_INTERNALS = frozenset(vars(nn.Module())) - {"training"}
 
 def children_of(value: object) -> Iterable[Child]:
     """Return what is inside of an object, by name."""
+    if isinstance(value, nn.Module):
+        scripted = isinstance(value, torch.jit.ScriptModule)
+        return _script_children(value) if scripted else _module_children(value)  # type: ignore[arg-type]
     if isinstance(value, set | frozenset):
         return [("set", " ".join(sorted(map(repr, value))), "attribute")] if len(value) <= MAX_ENTRIES else []
     if isinstance(value, dict | list | tuple) and len(value) > MAX_ENTRIES:
         return [("length", len(value), "attribute")]
-    if isinstance(value, nn.Module):
-        scripted = isinstance(value, torch.jit.ScriptModule)
-        return _script_children(value) if scripted else _module_children(value)  # type: ignore[arg-type]
     if isinstance(value, dict | types.MappingProxyType):
         # Other mappings, and `items` of some dicts, load or resolve things; what they hold are their fields.
         pairs = dict.items(value) if isinstance(value, dict) else value.items()

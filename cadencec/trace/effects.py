@@ -104,6 +104,9 @@ class Accesses:
     overwritten: tuple[View, ...]
 
 
+NO_ACCESSES = Accesses((), (), ())
+
+
 def accesses(effects: Effects, args: Sequence[Operand], kwargs: Mapping[str, Operand]) -> Accesses:
     """Return what an op does to its operands."""
     operands: dict[int | str, Operand] = dict(enumerate(args))
@@ -121,7 +124,7 @@ def accesses(effects: Effects, args: Sequence[Operand], kwargs: Mapping[str, Ope
 def accesses_of(op: Op) -> Accesses:
     """Return what an op of a tape does to its operands; nothing for one that only makes a view."""
     if not op.reads and not op.writes:
-        return Accesses((), (), ())
+        return NO_ACCESSES
     return accesses(effects_of(op.name), op.args, dict(op.kwargs))
 
 

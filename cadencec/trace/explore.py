@@ -8,33 +8,33 @@ every push that the program allows:
 
 A stage is recorded once for each key. Every node carries states with real values on several *tracks*: the first is
 recorded, the others run the stock model, and what they did is handed on to be compared with the tape. A node that is
-reached through known keys only needs no run at all, unless it is new.
+reached through known keys only needs no run at all, unless it is new. The last track stays behind at the start, and is
+led to where new ops are met.
 """
 
 from collections import deque
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 
 from cadence_runtime.errors import TraceError
 from cadence_runtime.format.plan import INIT, RESET, Capture, Form, Key, Node, TensorForm, Transition
-from cadence_runtime.host.program import Configuration, Program, Stage, StageRun, Step
+from cadence_runtime.host.program import Configuration, Program, StageRun, Step
 from cadence_runtime.host.step import start
 from cadencec.trace.jobs import Job
 from cadencec.trace.leaves import Leaves
 from cadencec.trace.moves import moves
-from cadencec.trace.recorder import Recording
-from cadencec.trace.runner import Execution, Runner, Tracks
+from cadencec.trace.runner import Recorded, Runner, Tracks
 from cadencec.trace.state import structure
 
 
 @dataclass(frozen=True, slots=True)
 class Found:
-    """A new key: what was recorded there, what the stock model did on that and on other values, the forms of the leaves
-    that the stage reads and of those that it leaves behind, by path, and of its outputs."""
+    """A new key: what was recorded there, the forms of the leaves that the stage reads and of those that it leaves
+    behind, by path, and of its outputs."""
 
     key: Key
-    recording: Recording
-    executions: Sequence[Execution]
+    recorded: Recorded
     before: Mapping[str, Form]
     after: Mapping[str, Form]
     outputs: tuple[Form, ...]
@@ -111,11 +111,11 @@ class _Search:
     def begin(self) -> None:
         """Record the start and make node 0."""
         configuration = start(self.program)
-        recording, executions, tracks = self.runner.begin()
+        recorded, tracks = self.runner.begin()
         self.leaves.check(configuration, tracks.forms, INIT, tracks.seen)
-        self._capture(Key(INIT, (), (), ()), recording, executions, tracks)
+        self._capture(Key(INIT, (), (), ()), recorded, tracks)
         self.root = tracks
-        self._arrive(configuration, tracks, (0, ()))
+        self._arrive(configuration, tracks.copy(), (0, ()))
 
     def expand(self, item: tuple[int, Node, Tracks | None]) -> None:
         """Follow every push that may happen at a node."""
@@ -124,33 +124,43 @@ class _Search:
         for event, choices, steps in moves(self.program, node.configuration):
             known = self._follow_known(node, steps)
             if known is None:
-                tracks = tracks or self._again(source)
+                tracks = tracks or self._lead(self.root.copy(), source)
                 moving = tracks.copy()
-                known = self._follow(moving, steps), self._arrive(steps[-1].after, moving, (source, steps))
+                known = self._follow(moving, source, steps), self._arrive(steps[-1].after, moving, (source, steps))
             self.transitions.append(Transition(source, event, choices, *known))
 
-    def _follow(self, tracks: Tracks, steps: Sequence[Step]) -> tuple[int, ...]:
-        """Run the model through a push and return its captures; what is new is recorded."""
-        captures = []
+    def _follow(self, tracks: Tracks, source: int, steps: Sequence[Step], stop: int | None = None) -> tuple[int, ...]:
+        """Run the model through a push and return its captures; what is new is recorded. With `stop` so many stages
+        run, all of them known."""
+        captures: list[int] = []
         for step in steps:
             tracks.begin_event()
-            for run in step.runs:
+            runs: list[StageRun | None] = [*step.runs]
+            for run in runs + [None] * self._resets(step):
+                if len(captures) == stop:
+                    return tuple(captures)
+                third = partial(self._third, source, steps, len(captures))
                 try:
-                    captures.append(self._run(run, tracks))
+                    captures.append(self._run(run, tracks, third))
                 except TraceError as error:
-                    raise _at_run(error, step, self.runner.stage(run.stage), run) from error.__cause__
-            if self._resets(step):
-                captures.append(self._reset(tracks))
+                    raise _at_run(error, step, run, self.runner) from error.__cause__
             self.leaves.check(step.after, tracks.forms, step.event, tracks.seen)
         return tuple(captures)
 
-    def _again(self, node: int) -> Tracks:
-        """Return states of a node whose own were not held, by the way on which it was found."""
-        if node == 0:
-            return self.root.copy()
-        parent, steps = self.origins[node]
-        tracks = self._again(parent)
-        self._follow(tracks, steps)
+    def _third(self, source: int, steps: Sequence[Step], done: int) -> Tracks:
+        """Return the last track, led into the middle of a push."""
+        tracks = self._lead(self.root.last(), source)
+        self._follow(tracks, source, steps, done)
+        return tracks
+
+    def _lead(self, tracks: Tracks, node: int) -> Tracks:
+        """Lead tracks from the start to a node, by the way on which it was found; the stock model runs."""
+        way = []
+        while node != 0:
+            way.append(self.origins[node])
+            node = way[-1][0]
+        for source, steps in reversed(way):
+            self._follow(tracks, source, steps)
         return tracks
 
     def _follow_known(self, node: Node, steps: Sequence[Step]) -> tuple[tuple[int, ...], int] | None:
@@ -197,32 +207,27 @@ class _Search:
             leaves = self.concerns[job.name, index, forms] = job.concerns([known[form] for form in forms])
         return tuple((leaf, forms[leaf]) for leaf in leaves)
 
-    def _run(self, run: StageRun, tracks: Tracks) -> int:
-        """Run one stage on all tracks, recording it when its key is new; return its capture."""
-        key = self._key(run, self._form_indices(tracks.forms), tracks.passed_forms)
-        return self._do(
-            key, self.runner.job(run, self.runner.traced), self.runner.job(run, self.runner.stock), run, tracks
-        )
-
-    def _reset(self, tracks: Tracks) -> int:
-        key = self._reset_key(self._form_indices(tracks.forms))
-        return self._do(key, self.runner.traced.reset(), self.runner.stock.reset(), None, tracks)
-
-    def _do(self, key: Key, traced: Job, stock: Job, run: StageRun | None, tracks: Tracks) -> int:
+    def _run(self, run: StageRun | None, tracks: Tracks, third: Callable[[], Tracks]) -> int:
+        """Run one stage, or a reset, on all tracks, recording it when its key is new; return its capture."""
+        forms, runner = self._form_indices(tracks.forms), self.runner
+        if run is None:
+            key, traced, stock = self._reset_key(forms), runner.traced.reset(), runner.stock.reset()
+        else:
+            key = self._key(run, forms, tracks.passed_forms)
+            traced, stock = runner.job(run, runner.traced), runner.job(run, runner.stock)
         index = self.keys.get(key)
-        if index is not None:
-            self.runner.run(stock, run, tracks)
-            return index
-        recording, executions = self.runner.record(traced, stock, run, tracks)
-        return self._capture(key, recording, executions, tracks)
+        if index is None:
+            return self._capture(key, runner.record(traced, stock, run, tracks, third), tracks)
+        runner.run(stock, run, tracks)
+        return index
 
-    def _capture(self, key: Key, recording: Recording, executions: Sequence[Execution], tracks: Tracks) -> int:
+    def _capture(self, key: Key, recorded: Recorded, tracks: Tracks) -> int:
         forms = self._form_indices(tracks.forms)
         known, paths = list(self.forms), self.leaves.paths
         before = {paths[leaf]: known[form] for leaf, form in key.state}
-        written = [leaf for leaf, path in enumerate(paths) if path in recording.state]
+        written = [leaf for leaf, path in enumerate(paths) if path in recorded.recording.state]
         after = {paths[leaf]: tracks.forms[leaf] for leaf in written}
-        tape = self.keep(Found(key, recording, executions, before, after, tracks.output_forms))
+        tape = self.keep(Found(key, recorded, before, after, tracks.output_forms))
         self.keys[key] = len(self.captures)
         writes = tuple((leaf, forms[leaf]) for leaf in written)
         self.captures.append(Capture(key, tape, writes, tracks.output_forms, (), (), ()))
@@ -262,10 +267,11 @@ class _Search:
         return Exploration(tuple(self.forms), tuple(self.captures), tuple(self.nodes), tuple(self.transitions), 0)
 
 
-def _at_run(error: TraceError, step: Step, stage: Stage, run: StageRun) -> TraceError:
+def _at_run(error: TraceError, step: Step, run: StageRun | None, runner: Runner) -> TraceError:
     """Return a failure of the model's own code with what it ran on; other errors as they are."""
-    if error.code != "CAD3007":
+    if error.code != "CAD3007" or run is None:
         return error
+    stage = runner.stage(run.stage)
     inputs = zip(stage.inputs, run.inputs, strict=True)
     found = [f"`{item.name}` {list(given)}" for item, given in inputs if isinstance(given, tuple)]
     found += [f"`{name}` {length} long" for name, length in zip(stage.reads, run.lengths, strict=True)]

@@ -1,35 +1,47 @@
 """The switches of torch that change the bits of an op without being one of its operands."""
 
 from collections.abc import Callable
-from functools import partial
+from typing import Any
 
 import torch
 
+_c: Any = torch._C
 _precision: Callable[[str, str], str] = torch._C._get_fp32_precision_getter
 
-_FLAGS: tuple[tuple[str, Callable[[], object]], ...] = (
-    ("cuda.matmul.fp32_precision", partial(_precision, "cuda", "matmul")),
-    ("cudnn.conv.fp32_precision", partial(_precision, "cuda", "conv")),
-    ("cudnn.rnn.fp32_precision", partial(_precision, "cuda", "rnn")),
-    ("mkldnn.matmul.fp32_precision", partial(_precision, "mkldnn", "matmul")),
-    ("mkldnn.conv.fp32_precision", partial(_precision, "mkldnn", "conv")),
-    ("cuda.matmul.fp16_reduced_precision", torch._C._get_cublas_allow_fp16_reduced_precision_reduction),
-    ("cuda.matmul.bf16_reduced_precision", torch._C._get_cublas_allow_bf16_reduced_precision_reduction),
-    ("cudnn.enabled", torch._C._get_cudnn_enabled),
-    ("cudnn.benchmark", torch._C._get_cudnn_benchmark),
-    ("cudnn.deterministic", torch._C._get_cudnn_deterministic),
-    ("mkldnn.enabled", torch._C._get_mkldnn_enabled),
-    ("deterministic_algorithms", torch._C._get_deterministic_algorithms),
-    ("default_dtype", torch.get_default_dtype),
+FLAG_NAMES = (
+    "cuda.matmul.fp32_precision",
+    "cudnn.conv.fp32_precision",
+    "cudnn.rnn.fp32_precision",
+    "mkldnn.matmul.fp32_precision",
+    "mkldnn.conv.fp32_precision",
+    "cuda.matmul.fp16_reduced_precision",
+    "cuda.matmul.bf16_reduced_precision",
+    "cudnn.enabled",
+    "cudnn.benchmark",
+    "cudnn.deterministic",
+    "mkldnn.enabled",
+    "deterministic_algorithms",
+    "default_dtype",
 )
-
-FLAG_NAMES = tuple(name for name, _ in _FLAGS)
-_GETTERS = tuple(getter for _, getter in _FLAGS)
 
 
 def flags() -> tuple[object, ...]:
-    """Return every flag as it stands, in the order of `FLAG_NAMES`."""
-    return tuple([getter() for getter in _GETTERS])
+    """Return every flag as it stands, in the order of `FLAG_NAMES`. It is asked at each op, hence without a loop."""
+    return (
+        _precision("cuda", "matmul"),
+        _precision("cuda", "conv"),
+        _precision("cuda", "rnn"),
+        _precision("mkldnn", "matmul"),
+        _precision("mkldnn", "conv"),
+        _c._get_cublas_allow_fp16_reduced_precision_reduction(),
+        _c._get_cublas_allow_bf16_reduced_precision_reduction(),
+        _c._get_cudnn_enabled(),
+        _c._get_cudnn_benchmark(),
+        _c._get_cudnn_deterministic(),
+        _c._get_mkldnn_enabled(),
+        _c._get_deterministic_algorithms(),
+        torch.get_default_dtype(),
+    )
 
 
 def numerics(values: tuple[object, ...]) -> tuple[tuple[str, str], ...]:

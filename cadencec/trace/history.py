@@ -9,6 +9,8 @@ from dataclasses import dataclass, field
 
 import torch
 
+from cadencec.trace.attributes import Attribute
+
 
 class WeakStorage:
     """A weak reference to a storage: keeps its address from being reused, but not its bytes alive."""
@@ -39,11 +41,12 @@ class Leftover:
 @dataclass(slots=True)
 class History:
     """`overwritten` and `read` name the weights that stages used as scratch and as weights, with the stage that did so
-    first."""
+    first; `attributes` is what the model held when the last recording ended."""
 
     leftovers: dict[int, Leftover] = field(default_factory=dict)
     overwritten: dict[str, str] = field(default_factory=dict)
     read: dict[str, str] = field(default_factory=dict)
+    attributes: dict[str, Attribute] | None = None
 
     def remember(self, leftovers: Iterable[Leftover]) -> None:
         """Add what a recording left, and forget what has gone since."""

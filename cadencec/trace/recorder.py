@@ -24,6 +24,7 @@ from cadencec.trace.mode import Recorder
 from cadencec.trace.neutral import neutral, no_collection
 from cadencec.trace.operands import map_views, on_storage
 from cadencec.trace.storages import StorageTable
+from cadencec.trace.template import Template
 from cadencec.trace.weights import Weights, collect_weights
 
 __all__ = ["Leaf", "Recording", "Weights", "collect_weights", "record"]
@@ -38,7 +39,9 @@ class Recording:
 
     `state` are the new leaves by path. `constants` are the bytes of the tape's constants by digest (one-dimensional
     uint8 tensors on the CPU), `derived` those of them that come from weights. `numerics` are the precision flags and
-    autocast under which the stage ran, as sorted pairs.
+    autocast under which the stage ran, as sorted pairs. `template` is for
+    the next recording of the stage. `departed` says that there are ops which the template that was given did not have,
+    so that their source lines are missing.
     """
 
     tape: Tape
@@ -47,6 +50,8 @@ class Recording:
     constants: Mapping[str, Tensor]
     derived: frozenset[str]
     numerics: tuple[tuple[str, str], ...]
+    template: Template = ()
+    departed: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,7 +65,7 @@ class _Run:
     weights: Weights
     names: Sequence[str]
     device: torch.device
-    with_source: bool
+    template: Template | None
 
 
 def record(
@@ -72,16 +77,17 @@ def record(
     *,
     names: Sequence[str],
     device: torch.device | None = None,
-    with_source: bool = True,
+    template: Template | None = None,
 ) -> Recording:
-    """Run `call` and return its tape.
+    """Run `call` and return its tape. With a `template` of the same stage that takes less time, and source lines come
+    from there.
 
     `call` runs the model on exactly these tensors and returns its outputs, one for each of `names`, and the new leaves
     by path. It is called a second time, on the same bytes, when the first changed attributes of the model to
     constants: the second run must do the same and change nothing. Raises TraceError (CAD30xx to CAD32xx) for
     everything that a tape cannot replay.
     """
-    run = _Run(stage, call, inputs, leaves, weights, names, device or torch.device("cpu"), with_source)
+    run = _Run(stage, call, inputs, leaves, weights, names, device or torch.device("cpu"), template)
     first, found, mode = _record(run)
     if not found:
         return first
@@ -96,13 +102,15 @@ def record(
 def _record(run: _Run) -> tuple[Recording, list[undeclared.Change], Recorder]:
     """Record one run; return the attributes that it changed to constants as well."""
     torch.clear_autocast_cache()
-    mode = Recorder(run.device, run.weights, run.with_source)
+    mode = Recorder(run.device, run.weights, run.template)
     mode.lines.outermost = _execute.__code__
     mode.table.bind("leaf", _tensors(run.leaves))
     mode.table.bind("input", _tensors(run.inputs))
     inputs = tuple(mode.binding(name, value) for name, value in run.inputs.items())
     state_in = tuple(mode.binding(path, value) for path, value in run.leaves.items())
-    before = undeclared.snapshot(run.weights.model)
+    history = run.weights.history
+    before = history.attributes or undeclared.snapshot(run.weights.model)
+    history.attributes = None
 
     outputs, state = _execute(mode, run)
 
@@ -110,10 +118,12 @@ def _record(run: _Run) -> tuple[Recording, list[undeclared.Change], Recorder]:
         raise hazards.wrong_outputs(run.stage, run.names, len(outputs))
     out = tuple(mode.binding(name, value) for name, value in zip(run.names, outputs, strict=True))
     state_out = tuple(mode.binding(path, value) for path, value in state.items())
-    found = undeclared.changes(before, undeclared.snapshot(run.weights.model))
+    after = undeclared.snapshot(run.weights.model)
+    found = undeclared.changes(before, after)
     constant = _check_undeclared(mode, run, out, state_out, found)
-    _check_other_stages(mode, run.stage, run.weights.history)
+    _check_other_stages(mode, run.stage, history)
     _remember(mode, run)
+    history.attributes = after
     tape = Tape(
         stage=run.stage,
         storages=mode.table.finish(),
@@ -131,6 +141,8 @@ def _record(run: _Run) -> tuple[Recording, list[undeclared.Change], Recorder]:
         constants=mode.table.constants,
         derived=frozenset(mode.table.derived),
         numerics=numerics(mode.flags),
+        template=tuple(mode.places),
+        departed=mode.departed,
     )
     return recording, constant, mode
 

@@ -1,7 +1,8 @@
 """Runs a model on real states: one track is recorded, the others run the stock model untraced.
 
-    track 0      recorded where the key is new, and run by the stock model on the same values as well
-    track 1, 2   run by the stock model on values of their own
+    track 0   recorded where the key is new; where its ops are new as well, run by the stock model on the same values
+    track 1   run by the stock model on values of its own
+    track 2   the same, but where the ops are new only: it is led there when it is wanted
 
 What the stock model did becomes an `Execution`, to be compared with the tape. Every run starts from a seed that
 depends on nothing but its place in the search, and states are kept in canonical placement (`state.py`).
@@ -27,6 +28,7 @@ from cadencec.trace.neutral import neutral
 from cadencec.trace.operands import encode_literal
 from cadencec.trace.recorder import Recording, Weights, record
 from cadencec.trace.state import Sample, Value, contiguous_form, flatten, forms_of, place
+from cadencec.trace.template import Template
 from cadencec.trace.values import SCALES, random_tensor
 
 TRACKS = 3
@@ -55,10 +57,23 @@ class Execution:
     again: Callable[[], Callable[[], Results]]
 
 
+@dataclass(frozen=True, slots=True)
+class Recorded:
+    """A new key: what was recorded on which values, whether its ops are new, and what the stock model did to compare
+    with; where the ops are new, first on the values of the recording."""
+
+    recording: Recording
+    inputs: Mapping[str, Value]
+    leaves: Mapping[str, Value]
+    is_new: bool
+    executions: Sequence[Execution]
+
+
 @dataclass(slots=True)
 class Tracks:
     """Sessions side by side at one node. `forms` are those of the leaves; `passed` the outputs of earlier stages of the
-    event, by track and name; `output_forms` those of the last run; `seen` the leaves of the last state."""
+    event, by track and name; `output_forms` those of the last run; `seen` the leaves of the last state; `first` is the
+    number of the first track."""
 
     samples: list[Sample]
     forms: tuple[Form, ...] = ()
@@ -66,10 +81,24 @@ class Tracks:
     passed_forms: dict[str, Form] = field(default_factory=dict)
     output_forms: tuple[Form, ...] = ()
     seen: Mapping[str, Value] = field(default_factory=dict)
+    first: int = 0
 
     def copy(self) -> "Tracks":
         """Return tracks that can move on while these stay; samples are never written, so they are shared."""
-        return Tracks(list(self.samples), self.forms, seen=self.seen)
+        return Tracks(list(self.samples), self.forms, seen=self.seen, first=self.first)
+
+    def last(self) -> "Tracks":
+        """Return a copy of the last track alone."""
+        return Tracks(self.samples[-1:], self.forms, seen=self.seen, first=self.first + len(self.samples) - 1)
+
+    def join(self, other: "Tracks") -> None:
+        """Take in tracks that have come to the same place."""
+        self.samples += other.samples
+        self.passed += other.passed
+
+    def drop(self, number: int) -> None:
+        """Go on without the tracks from a number on."""
+        del self.samples[number:], self.passed[number:]
 
     @property
     def size_bytes(self) -> int:
@@ -85,7 +114,7 @@ class Tracks:
 @dataclass(slots=True)
 class Runner:
     """Runs `traced` under the recorder and `stock` as it is; the two share nothing. `runs` counts, for the seeds;
-    `lines` has the source lines of each sequence of ops met so far."""
+    `templates` has a recording of each sequence of ops met so far, `latest` the one that each stage came to last."""
 
     program: Program
     leaves: Leaves
@@ -94,7 +123,8 @@ class Runner:
     weights: Weights
     device: torch.device
     runs: int = 0
-    lines: dict[Topology, tuple[str, ...]] = field(default_factory=dict)
+    templates: dict[Topology, Template] = field(default_factory=dict)
+    latest: dict[str, Topology] = field(default_factory=dict)
 
     def stage(self, name: str) -> Stage:
         """Return a stage of the program by name."""
@@ -117,29 +147,35 @@ class Runner:
                 forms.append(contiguous_form(item.dtype, given))
         return tuple(forms)
 
-    def begin(self) -> tuple[Recording, list[Execution], Tracks]:
+    def begin(self) -> tuple[Recorded, Tracks]:
         """Record `init_state`. Raises TraceError CAD3503 with what a Python int did in a first step."""
         self._refuse_ints()
         tracks = Tracks([Sample(None, (None,) * len(self.leaves.declared)) for _ in range(TRACKS)])
         tracks.forms = forms_of(tracks.samples[0].values)
-        recording, executions = self.record(self.traced.start(), self.stock.start(), None, tracks)
-        return recording, executions, tracks
+        return self.record(self.traced.start(), self.stock.start(), None, tracks, lambda: tracks), tracks
 
     def record(
-        self, traced: Job, stock: Job, run: StageRun | None, tracks: Tracks
-    ) -> tuple[Recording, list[Execution]]:
-        """Record a job on the first track and run the stock model on all; move the tracks on."""
+        self, traced: Job, stock: Job, run: StageRun | None, tracks: Tracks, third: Callable[[], Tracks]
+    ) -> Recorded:
+        """Record a job on the first track and run the stock model to compare; move the tracks on. `third` leads the
+        last track to where the others stand."""
         self.runs += 1
-        inputs = [self._inputs(run, tracks, track) for track in range(len(tracks.samples))]
-        recording, outcome = self._record(traced, tracks.samples[0], tracks.forms, inputs[0])
-        forms = self._forms(outcome.values)
-        executions, outcomes = [], []
-        for track, sample in enumerate(tracks.samples):
-            executed, done = self._execute(stock, sample, tracks.forms, inputs[track], track)
+        inputs, leaves = self._inputs(run, tracks, 0), self._leaves(traced, tracks)
+        recording, outcome, is_new = self._record(traced, tracks.samples[0], tracks.forms, inputs)
+        if not is_new:
+            tracks.drop(TRACKS - 1)
+        elif len(tracks.samples) < TRACKS:
+            tracks.join(third())
+            self.runs += 1
+        # The recorded run stands for the stock model's on its track where neither is compared.
+        executions, outcomes = list[Execution](), [] if is_new else [outcome]
+        for track in range(len(outcomes), len(tracks.samples)):
+            given = inputs if track == 0 else self._inputs(run, tracks, track)
+            executed, done = self._execute(stock, tracks.samples[track], tracks.forms, given, track)
             executions.append(executed)
             outcomes.append(done)
-        self._move(stock, tracks, forms, outcomes, outcome.outputs)
-        return recording, executions
+        self._move(stock, tracks, self._forms(outcome.values), outcomes, outcome.outputs)
+        return Recorded(recording, inputs, leaves, is_new, executions)
 
     def run(self, stock: Job, run: StageRun | None, tracks: Tracks) -> None:
         """Run the stock model on all tracks and move them on."""
@@ -152,22 +188,30 @@ class Runner:
 
     def _record(
         self, job: Job, sample: Sample, forms: Sequence[Form], inputs: Mapping[str, Value]
-    ) -> tuple[Recording, Outcome]:
-        """Record a job. Source lines cost more than the rest, so they are taken once for each sequence of ops."""
-        if all(stage != job.name for stage, _ in self.lines):
-            return self._record_once(job, sample, forms, inputs, with_source=True)
-        try:
-            recording, outcome = self._record_once(job, sample, forms, inputs, with_source=False)
-        except TraceError:
-            return self._record_once(job, sample, forms, inputs, with_source=True)
-        lines = self.lines.get(topology(recording.tape))
-        if lines is None:
-            return self._record_once(job, sample, forms, inputs, with_source=True)
-        ops = tuple(replace(op, source=line) for op, line in zip(recording.tape.ops, lines, strict=True))
-        return replace(recording, tape=replace(recording.tape, ops=ops)), outcome
+    ) -> tuple[Recording, Outcome, bool]:
+        """Record a job, along the template of the sequence of ops that it came to last; return as well whether its ops
+        are new. One that departs from the template is recorded again, along another known one or with its source
+        lines, which cost more than the rest."""
+        expected = self.latest.get(job.name)
+        while expected is not None:
+            try:
+                recording, outcome = self._record_once(job, sample, forms, inputs, self.templates[expected])
+            except TraceError:
+                break
+            found = topology(recording.tape)
+            if not recording.departed:
+                self.latest[job.name] = found
+                return recording, outcome, False
+            expected = found if expected == self.latest[job.name] and found != expected else None
+            expected = expected if expected in self.templates else None
+        recording, outcome = self._record_once(job, sample, forms, inputs, None)
+        self.latest[job.name] = found = topology(recording.tape)
+        is_new = found not in self.templates
+        self.templates[found] = recording.template
+        return recording, outcome, is_new
 
     def _record_once(
-        self, job: Job, sample: Sample, forms: Sequence[Form], inputs: Mapping[str, Value], *, with_source: bool
+        self, job: Job, sample: Sample, forms: Sequence[Form], inputs: Mapping[str, Value], template: Template | None
     ) -> tuple[Recording, Outcome]:
         paths, done = self.leaves.paths, []
         sample, inputs = sample.copy(forms), copies(inputs)
@@ -187,11 +231,9 @@ class Runner:
             self.weights,
             names=job.outputs,
             device=self.device,
-            with_source=with_source,
+            template=template,
         )
         _refuse_hidden_writes(recording, job, {paths[i] for i in job.writes})
-        if with_source:
-            self.lines[topology(recording.tape)] = tuple(op.source for op in recording.tape.ops)
         return recording, done[-1]
 
     def _execute(
@@ -238,6 +280,11 @@ class Runner:
             )
             passed.update(zip(job.outputs, values, strict=True))
 
+    def _leaves(self, job: Job, tracks: Tracks) -> dict[str, Value]:
+        """Return the leaves that a job depends on, as they are on the first track."""
+        values = tracks.samples[0].values
+        return {self.leaves.paths[i]: values[i] for i in job.concerns(tracks.forms)}
+
     def _written(self, job: Job, forms: Sequence[Form], outcome: Outcome) -> list[int]:
         """Return the leaves that a job leaves behind: those that it writes, and those that are tied otherwise now. One
         that it neither got nor gave back stays as it is."""
@@ -265,7 +312,8 @@ class Runner:
             elif isinstance(given, str):
                 values[item.name] = json.loads(given)
             else:
-                value = random_tensor(item, given, self._seed(track, position + 1), SCALES[track % len(SCALES)])
+                number = tracks.first + track
+                value = random_tensor(item, given, self._seed(number, position + 1), SCALES[number % len(SCALES)])
                 values[item.name] = value.to(self.device)
         return values
 
@@ -295,8 +343,8 @@ class Runner:
 
 
 def topology(tape: Tape) -> Topology:
-    """Return the topology of a tape."""
-    return tape.stage, tuple(op.name for op in tape.ops)
+    """Return the topology of a tape; views are none of it."""
+    return tape.stage, tuple(op.name for op in tape.ops if op.reads or op.writes)
 
 
 def generator_states(device: torch.device) -> tuple[Tensor, ...]:

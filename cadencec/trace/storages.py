@@ -55,6 +55,7 @@ class StorageTable:
         self._index: dict[int, int] = {}
         self._pieces: dict[tuple[int, str], int] = {}
         self._base_bytes: dict[int, int] = {}
+        self._on_host: dict[torch.device, bool] = {}
 
     def bind(self, kind: StorageKind, values: Mapping[str, Tensor]) -> None:
         """Register inputs or leaves; a leaf that shares a storage with an earlier one stands on that."""
@@ -70,8 +71,12 @@ class StorageTable:
 
     def add(self, kind: StorageKind, name: str, tensor: Tensor, depends: int) -> int:
         """Register the tensor's storage under the next index and return that."""
-        storage = tensor.untyped_storage()
-        index = self._append(kind, name, storage.nbytes(), tensor.device, depends)
+        return self._add(kind, name, tensor.untyped_storage(), tensor.device, depends)
+
+    def _add(
+        self, kind: StorageKind, name: str, storage: torch.UntypedStorage, device: torch.device, depends: int
+    ) -> int:
+        index = self._append(kind, name, storage.nbytes(), device, depends)
         self._index[storage._cdata] = index
         self.references[index] = WeakStorage(storage)
         return index
@@ -85,16 +90,50 @@ class StorageTable:
         check_layout(tensor)
         key = tensor.untyped_storage()._cdata
         index = self._index.get(key)
-        return self._find_lasting(tensor, key) if index is None else index
+        return self._find_lasting(tensor, key) if index is None and self._may_last(key) else index
 
     def view(self, tensor: Tensor, index: int) -> View:
         """Return the tensor as a view of its storage, as it is now."""
+        dtype, sizes, offset = DTYPE_NAMES[tensor.dtype], tuple(tensor.shape), self._offset(tensor, index)
+        return View(index, dtype, sizes, tensor.stride(), offset, tensor.is_conj(), tensor.is_neg())
+
+    def again(self, tensor: Tensor, view: View) -> View | None:
+        """Return a tensor as a view, `view` itself where it is that; None for a tensor on another storage."""
+        try:
+            index = self._index.get(tensor.untyped_storage()._cdata)
+        except NotImplementedError:  # a tensor without bytes
+            return None
+        if index != view.storage and self.find(tensor) != view.storage:
+            return None
+        bases = self._base_bytes
+        offset = self._offset(tensor, view.storage) if view.storage in bases else tensor.storage_offset()
+        if (
+            tensor.shape == view.sizes
+            and tensor.stride() == view.strides
+            and offset == view.offset
+            and DTYPE_NAMES[tensor.dtype] == view.dtype
+            and tensor.is_conj() is view.conj
+            and tensor.is_neg() is view.neg
+        ):
+            return view
+        return self.view(tensor, view.storage)
+
+    def add_fresh(self, tensor: Tensor, depends: int) -> None:
+        """Register a plain tensor as scratch if it stands on a storage that is neither known nor the model's."""
+        if tensor.layout is torch.strided and tensor.dtype in DTYPE_NAMES:
+            storage = tensor.untyped_storage()
+            key = storage._cdata
+            if key not in self._index and not self._may_last(key):
+                self._add("scratch", "", storage, tensor.device, depends)
+
+    def _offset(self, tensor: Tensor, index: int) -> int:
         base_bytes = self._base_bytes.get(index)
-        offset = int(tensor.storage_offset())
-        if base_bytes:
-            offset -= base_bytes // tensor.element_size()
-        sizes, strides = tuple(tensor.shape), tensor.stride()
-        return View(index, DTYPE_NAMES[tensor.dtype], sizes, strides, offset, tensor.is_conj(), tensor.is_neg())
+        offset = tensor.storage_offset()
+        return int(offset) if not base_bytes else int(offset) - base_bytes // tensor.element_size()
+
+    def _may_last(self, key: int) -> bool:
+        weights = self.weights
+        return key in weights.pieces or key in weights.history.leftovers or key in weights.owned
 
     def resized(self, tensor: Tensor) -> None:
         """Take note that an op may have made the tensor's storage larger."""
@@ -128,7 +167,10 @@ class StorageTable:
         self.kinds.append(kind)
         self.names.append(name)
         self.sizes.append(size_bytes)
-        self.hosts.append(device_text(device, self.target) == HOST)
+        is_host = self._on_host.get(device)
+        if is_host is None:
+            is_host = self._on_host[device] = device_text(device, self.target) == HOST
+        self.hosts.append(is_host)
         self.depends.append(depends)
         return len(self.kinds) - 1
 
@@ -163,8 +205,11 @@ class StorageTable:
             size = piece.upper_byte - piece.lower_byte
             index = self._append("weight", piece.name, size, tensor.device, self.WEIGHT)
             self._pieces[key, piece.name] = index
-            self._base_bytes[index] = piece.lower_byte
+            if piece.lower_byte:
+                self._base_bytes[index] = piece.lower_byte
             self.lasting[index] = piece.name
+            if size == tensor.untyped_storage().nbytes():
+                self._index[key] = index  # nothing else stands on this storage
         return index
 
 

@@ -82,6 +82,8 @@ def overwritten(
 ) -> tuple[list[TraceError], list[int]]:
     """Return an error for each lasting storage that is read before it is written, and those that are but scratch."""
     written = {index: ByteSet() for op in ops for index in op.writes if index in table.lasting}
+    if not written:
+        return [], []
     errors: dict[int, TraceError] = {}
     for op in ops:
         touched = accesses_of(op)

@@ -41,9 +41,12 @@ class Weights:
 
     def find(self, tensor: Tensor) -> Piece | None:
         """Return the weight that holds all bytes of the tensor, or None."""
-        pieces = self.pieces.get(tensor.untyped_storage()._cdata)
+        storage = tensor.untyped_storage()
+        pieces = self.pieces.get(storage._cdata)
         if pieces is None:
             return None
+        if pieces[0].lower_byte == 0 and pieces[0].upper_byte == storage.nbytes():
+            return pieces[0]
         lower, upper = byte_range(tensor)
         return next((p for p in pieces if p.lower_byte <= lower and upper <= p.upper_byte), None)
 

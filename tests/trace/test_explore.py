@@ -4,6 +4,7 @@ import pytest
 
 from cadence_runtime.format.plan import INIT, RESET, TensorForm
 from cadence_runtime.format.tape import Literal
+from cadencec.plan import compile as compile_module
 from tests.plan.models import STEP, compiled, line, place, refused, write_spec
 
 SUM = """
@@ -305,3 +306,52 @@ def test_a_search_depends_on_nothing_but_its_arguments(tmp_path, seed):
     first, second = compile_spec(spec, walk_events=4), compile_spec(spec, walk_events=4)
     assert first == second
     assert torch.equal(torch.get_rng_state(), before)
+
+
+def test_a_sequence_of_ops_is_compared_on_three_values_where_it_is_met_first(tmp_path, monkeypatch):
+    """Two stages an event, so the third track is led into the middle of a push; the cut is met at the fifth key."""
+    code = """
+    class Model:
+        def init_state(self):
+            return {"h": torch.zeros(0, 4)}
+
+        stages = property(lambda self: {"grow": self.grow, "mix": self.mix})
+
+        def grow(self, state, x):
+            h = torch.cat([state["h"], x])
+            return {"h": h[-9:].clone() if len(h) > 9 else h}, x + 1
+
+        def mix(self, state, p):
+            return {}, p * state["h"].sum(0) + (torch.randn(4) if len(state["h"]) > 5 else 1.0)
+
+    def build():
+        return Model()
+    """
+    body = """
+    clocks: {f: 50 Hz}
+    regions: {h: {shape: [t, 4], clock: f, start: 0, retain: {window: 9}}}
+    stages:
+      grow: {inputs: {x: {dtype: float32}}, reads: [h], writes: [h], outputs: [p]}
+      mix: {inputs: {p: {dtype: float32}}, reads: [h], writes: [], outputs: [y]}
+    events: {frame: {inputs: {x: [2, 4]}, advance: {f: 2}, run: [grow, mix]}}
+    """
+    seen = []
+    check = compile_module.check_tape
+
+    def spy(tape, constant, weights, recording, executions, device):
+        values = {str(sorted((n, v.tolist()) for n, v in e.inputs.items())) for e in executions}
+        seen.append((tape.stage, len(executions), len(values)))
+        check(tape, constant, weights, recording, executions, device)
+
+    monkeypatch.setattr(compile_module, "check_tape", spy)
+    _, done = compiled(tmp_path, body, code)
+    assert seen == [
+        (INIT, 3, 1),
+        ("grow", 3, 3), ("mix", 3, 3),
+        ("grow", 1, 1), ("mix", 1, 1),
+        ("grow", 1, 1), ("mix", 3, 3),  # longer than five: it draws
+        ("grow", 1, 1), ("mix", 1, 1),
+        ("grow", 3, 3), ("mix", 1, 1),  # longer than nine: it is cut
+        ("grow", 1, 1),
+    ]  # fmt: skip
+    assert done.plan.fidelity.values_per_tape == 1

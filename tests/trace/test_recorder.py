@@ -483,7 +483,7 @@ def test_state_installed_in_an_attribute_is_declared_when_it_is_returned():
 def test_sources_are_lines_of_the_model_and_only_on_request():
     recording = trace(lambda s, x: (s, [F.relu(x)]), {}, X.clone())
     assert recording.tape.ops[0].source.startswith("test_recorder.py:")
-    recording = trace(lambda s, x: (s, [F.relu(x)]), {}, X.clone(), with_source=False)
+    recording = trace(lambda s, x: (s, [F.relu(x)]), {}, X.clone(), template=())
     assert recording.tape.ops[0].source == ""
 
 

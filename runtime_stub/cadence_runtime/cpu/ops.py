@@ -6,7 +6,7 @@ and the bits are equal, for contiguous and for strided operands.
 
 import re
 from collections.abc import Iterable
-from functools import cache
+from functools import cache, lru_cache
 from typing import Any
 
 import torch
@@ -97,6 +97,7 @@ PLAIN_TYPES = frozenset(
 )
 
 
+@lru_cache(maxsize=1024)
 def check_op(name: str) -> str | None:
     """Return why an op may not be part of a plan, or None. Plans come from elsewhere: only ops that compute tensors
     from tensors and numbers run."""

@@ -137,7 +137,8 @@ class Constant:
 
 @dataclass(frozen=True, slots=True)
 class Fidelity:
-    """What was compared, bit for bit, before the plan was written."""
+    """What was compared, bit for bit, before the plan was written: each tape on `values_per_tape` sets of values or
+    more (three where its sequence of ops was met first), and a walk."""
 
     tapes: int
     values_per_tape: int

@@ -65,6 +65,7 @@ def backend(monkeypatch: pytest.MonkeyPatch) -> Callable[[Recorder], None]:
     """Return a function that makes compilations record with a recorder."""
     generator = SimpleNamespace(get_state=lambda: None, set_state=lambda state: None)
     monkeypatch.setattr(torch.cuda, "default_generators", (generator,))
+    monkeypatch.setattr(plan_compile, "system_driver", lambda: None)
     monkeypatch.setattr(target, "Placement", Placed)
     made = torch.random.fork_rng
     monkeypatch.setattr(plan_compile.torch.random, "fork_rng", lambda devices=(): made(devices=[]))
