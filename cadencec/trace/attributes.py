@@ -8,6 +8,7 @@ surrounds it can change as well, but is none of its tensors: attributes of its c
 default arguments.
 """
 
+import io
 import pickle
 import re
 import sys
@@ -180,12 +181,26 @@ def _visit(model: object) -> _Visit:
 
 
 def _sealed(value: object) -> Sealed | None:
+    data = io.BytesIO()
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         try:
-            return Sealed(sha256(pickle.dumps(value)).digest(), re.sub(" at 0x[0-9a-fA-F]+", "", repr(value))[:60])
+            _Pickler(data).dump(value)
+            return Sealed(sha256(data.getvalue()).digest(), re.sub(" at 0x[0-9a-fA-F]+", "", repr(value))[:60])
         except Exception:
             return None
+
+
+class _Pickler(pickle.Pickler):
+    """Writes classes, functions and type variables as their names, where pickle would import their modules to see that
+    they are there."""
+
+    def persistent_id(self, value: object) -> str | None:
+        if isinstance(value, types.BuiltinFunctionType):
+            is_global = isinstance(value.__self__, types.ModuleType | None)
+        else:
+            is_global = isinstance(value, type | types.FunctionType) or type(value).__module__ == "typing"
+        return repr(value) if is_global else None
 
 
 @cache

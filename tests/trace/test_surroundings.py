@@ -1,5 +1,6 @@
 """State that hides where no attribute of the model holds it: named as any other, however late it would show."""
 
+import sys
 from pathlib import Path
 
 import pytest
@@ -186,3 +187,18 @@ def test_what_a_model_holds_in_other_ways_are_weights(tmp_path: Path, way: str) 
     assert done.plan.weights
     with loaded(done.plan) as plan:
         assert verify_loaded(plan, spec, events=20, walks=1).differences == ()
+
+
+def test_looking_at_what_surrounds_a_model_imports_nothing(tmp_path: Path) -> None:
+    (tmp_path / "elsewhere.py").write_text("")
+    head = """
+import functools, typing
+T = typing.TypeVar("T")
+T.__module__ = "elsewhere"
+def f(): pass
+f.__module__ = "elsewhere"
+G = {"partial": functools.partial(f), "var": T, "list": typing.List[T]}
+"""
+    code = CLASS.format(head=head, more="", count="pass", seen="1").replace("500", "2")
+    compiled(tmp_path, BODY, code)
+    assert "elsewhere" not in sys.modules

@@ -5,19 +5,13 @@ package is entered by a bare module object whose `__path__` is the installed fol
 of the flow, which nothing there uses, finds an empty module.
 """
 
-import sys
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
 from dataclasses import dataclass
-from importlib.machinery import ModuleSpec
-from pathlib import Path
-from types import ModuleType
 from typing import Any
 
 import torch
 from torch import Tensor, nn
 
-from cadencec.models.packages import require
+from cadencec.models.packages import entered, require
 
 DISTRIBUTION, VERSION, EXTRA = "stepaudio2-minicpmo", "0.1.1", "step-audio2"
 PACKAGE = "stepaudio2"
@@ -76,7 +70,7 @@ def make(size: Size, frames: int, longest: int) -> Released:
     The caller's generator is left alone. Raises TraceError CAD3408 without the package.
     """
     folder = require(DISTRIBUTION, VERSION, EXTRA) / PACKAGE
-    with _entered(folder), torch.random.fork_rng(devices=[]):
+    with entered({PACKAGE: folder}, ["onnxruntime"]), torch.random.fork_rng(devices=[]):
         torch.manual_seed(_SEED)
         flow, hift = _flow(size), _hift(size)
         _wake(flow, hift)
@@ -153,24 +147,3 @@ def _prompt(frames: int) -> Prompt:
         mel=torch.randn(1, frames, MEL_BINS),
         speaker=torch.randn(1, SPEAKER_SIZE),
     )
-
-
-@contextmanager
-def _entered(folder: Path) -> Iterator[None]:
-    """Let modules of the package be imported without its `__init__`; what was imported before stays as it is."""
-    bare = {PACKAGE: _bare(PACKAGE, [str(folder)]), "onnxruntime": _bare("onnxruntime", [])}
-    added = [name for name in bare if name not in sys.modules]
-    sys.modules.update({name: bare[name] for name in added})
-    try:
-        yield
-    finally:
-        for name in added:
-            del sys.modules[name]
-
-
-def _bare(name: str, path: Sequence[str]) -> ModuleType:
-    """An empty package, with a `__spec__`, since others may ask whether the module is there."""
-    module = ModuleType(name)
-    module.__path__ = list(path)
-    module.__spec__ = ModuleSpec(name, None, is_package=True)
-    return module
