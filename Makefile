@@ -39,9 +39,10 @@ check: $(STAMP) ## lint, format, security rules and strict types
 test-gpu: $(STAMP) ## run the tests that need a CUDA device
 	$(BIN)/pytest -q -m gpu
 
-bench: $(STAMP) ## time the replay of Silero VAD against the stock model, and recording
+bench: $(STAMP) ## time the replay of Silero VAD against the stock model, recording, and diff
 	$(call script,scripts/bench_silero.py)
 	$(call script,scripts/bench_recorder.py)
+	$(call script,scripts/bench_diff.py)
 
 fuzz: $(STAMP) ## feed random inputs by the thousand
 	$(BIN)/pytest -q -m fuzz

@@ -195,6 +195,40 @@ def run_verb(as_json: bool, **given: Any) -> None:
         streams.put(render(summary))
 
 
+@app.command(
+    "diff",
+    epilog=examples(
+        "cadencec diff released.cpu.plan model.cpu.plan",
+        "cadencec diff released.cpu.plan model.cpu.plan --fail-on memory,+5% --fail-on changed:numerics",
+        "cadencec diff old.yaml new.yaml --exit-code",
+    ),
+)
+@click.argument("a")
+@click.argument("b")
+@click.option("--offsets", is_flag=True, help="Also tell where things moved to.")
+@click.option("--full", is_flag=True, help="List every change.")
+@click.option("--any-model", is_flag=True, help="Compare plans of different models.")
+@click.option("--exit-code", is_flag=True, help="Exit with 3 where they differ.")
+@click.option("--fail-on", multiple=True, metavar="GATE",
+              help="Exit with 3 where MEASURE,+5% grows more, or changed:PART changes. Repeatable.")  # fmt: skip
+@click.option("--html", metavar="FILE", help="Also write a page of it.")
+@json_option
+def diff_verb(as_json: bool, **given: Any) -> int:
+    """Tell what changed between two plans, or two specs.
+
+    Facts go by the names of the spec, so what only moved is no news. Needs neither torch nor a device.
+    """
+    from cadencec.diff import Request, diff_files, exit_code, render, to_json
+
+    request = Request(**given)
+    found = diff_files(request)
+    if as_json:
+        streams.put_json("cadencec.diff/1", to_json(found.diff, found.verdicts))
+    else:
+        streams.put(render(found.diff, found.verdicts, full=request.full))
+    return exit_code(found, request)
+
+
 @app.command("schema", epilog=examples("cadencec schema > clock-spec.schema.json"))
 def schema_verb() -> None:
     """Print the JSON Schema of clock specs, for editors."""

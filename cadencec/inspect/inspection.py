@@ -6,9 +6,10 @@ from dataclasses import asdict, dataclass
 from typing import Any
 
 from cadence_runtime.cuda.compatibility import executable_bytes, graph_bytes
+from cadence_runtime.errors import raise_all
 from cadence_runtime.format.file import CODECS, MAJOR, MINOR
+from cadence_runtime.format.outline import Outline, read_outline
 from cadence_runtime.format.plan import Leaf, Plan, Weight
-from cadence_runtime.format.reader import PlanFile, read_plan_file
 from cadence_runtime.format.tape import ITEM_BYTES
 from cadence_runtime.host.program import Region
 from cadence_runtime.zstd import decompress
@@ -142,11 +143,14 @@ class Inspection:
 
 
 def inspect(path: str | os.PathLike[str]) -> Inspection:
-    """Read, validate and describe a plan file. Raises UsageError CAD92xx or PlanError."""
-    return inspect_plan(read_plan_file(path, decompress=decompress), os.fspath(path))
+    """Read, validate and describe a plan file, all but the content of its blobs. Raises UsageError CAD92xx or
+    PlanError."""
+    outline = read_outline(path, decompress=decompress)
+    raise_all(outline.faults)
+    return inspect_plan(outline, os.fspath(path))
 
 
-def inspect_plan(file: PlanFile, path: str) -> Inspection:
+def inspect_plan(file: Outline, path: str) -> Inspection:
     """Describe a plan that was read."""
     plan, provenance, fidelity = file.plan, file.plan.provenance, file.plan.fidelity
     return Inspection(
@@ -198,7 +202,7 @@ def to_json(inspection: Inspection) -> dict[str, Any]:
     return body
 
 
-def _file_sections(file: PlanFile) -> Iterator[FileSection]:
+def _file_sections(file: Outline) -> Iterator[FileSection]:
     for name, extent in file.extents:
         yield FileSection(name, extent.offset, extent.size_bytes, extent.raw_bytes, CODECS[extent.codec])
 

@@ -113,6 +113,22 @@ def read_blobs(
     return blobs, tuple(row.sha256.hex() for row in rows)
 
 
+@dataclass(frozen=True, slots=True)
+class UnreadBlob:
+    """A blob of which only the table was read: it has a length, and no content."""
+
+    size_bytes: int
+
+    def __len__(self) -> int:
+        return self.size_bytes
+
+
+def read_blob_table(table: bytes, section: Extent) -> tuple[tuple[UnreadBlob, ...], tuple[str, ...]]:
+    """Return the length of every blob, and the digest that it claims. Raises PlanError CAD5008 to CAD5015."""
+    rows = _rows(table, section)
+    return tuple(UnreadBlob(row.extent.raw_bytes) for row in rows), tuple(row.sha256.hex() for row in rows)
+
+
 def _rows(table: bytes, section: Extent) -> list[_Row]:
     if len(table) % ROW_BYTES:
         got = f"{len(table)} bytes"

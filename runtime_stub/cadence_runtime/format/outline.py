@@ -1,0 +1,87 @@
+"""A plan file without the content of its blobs, and as much of a damaged one as can be read.
+
+What is read is decoded and checked like a plan that is to be run, rule for rule; what is left out is only the bytes of
+weights, constants and kernel images, which the table names by their digests. A diff needs no more.
+"""
+
+import os
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any, TypeVar, cast
+
+from cadence_runtime.errors import CadenceError, PlanError
+from cadence_runtime.format.blobs import Decompress, UnreadBlob, fetch, read_blob_table
+from cadence_runtime.format.file import Extent, read_table
+from cadence_runtime.format.graphs import decode_graphs
+from cadence_runtime.format.manifest import Manifest, decode_manifest
+from cadence_runtime.format.plan import Plan
+from cadence_runtime.format.source import Source, located, opened
+from cadence_runtime.format.tables import decode_nodes, decode_transitions
+from cadence_runtime.format.tapes import decode_tapes
+from cadence_runtime.format.validate import validate
+
+Found = TypeVar("Found")
+
+
+@dataclass(frozen=True, slots=True)
+class Outline:
+    """A plan whose blobs have lengths only. `extents` are those of the sections by name, in order; `unread` are the
+    sections that could not be read, and stand empty in `plan`; `faults` says why, or which rules the plan breaks."""
+
+    plan: Plan
+    size_bytes: int
+    extents: tuple[tuple[str, Extent], ...]
+    unread: tuple[str, ...]
+    faults: tuple[CadenceError, ...]
+
+
+def read_outline(path: str | os.PathLike[str], *, decompress: Decompress | None) -> Outline:
+    """Read what can be read of a plan file.
+
+    Raises UsageError CAD92xx for a path that is no readable file, and PlanError CAD5xxx where neither the section
+    table nor the manifest can be read: then nothing is known of the plan.
+    """
+    with opened(path) as source:
+        reader = _Reader(source, decompress)
+        return reader.outline(os.fspath(path))
+
+
+class _Reader:
+    def __init__(self, source: Source, decompress: Decompress | None) -> None:
+        self.source, self.decompress = source, decompress
+        self.extents: dict[str, Extent] = read_table(source)
+        self.unread: list[str] = []
+        self.faults: list[CadenceError] = []
+
+    def outline(self, path: str) -> Outline:
+        manifest: Manifest = decode_manifest(self._bytes("manifest"))
+        nodes = self._part("nodes", lambda data: decode_nodes(data, manifest), ())
+        transitions = self._part("transitions", lambda data: decode_transitions(data, manifest, len(nodes)), ())
+        tapes = self._part("tapes", decode_tapes, ())
+        blobs: tuple[tuple[UnreadBlob, ...], tuple[str, ...]] = self._part(
+            "blob-table", lambda data: read_blob_table(data, self.extents["blobs"]), ((), ())
+        )
+        graphs = self._part("graphs", lambda data: decode_graphs(data, len(blobs[0])), None)
+        # A plan takes bytes; of these only the lengths are ever asked for.
+        plan = manifest.plan(tapes, nodes, transitions, cast(Any, blobs[0]), graphs)
+        if not self.unread:
+            self._validate(plan, blobs[1])
+        faults = tuple(located(fault, path) for fault in self.faults)
+        return Outline(plan, self.source.size_bytes, tuple(self.extents.items()), tuple(self.unread), faults)
+
+    def _bytes(self, name: str) -> bytes:
+        return fetch(self.source, self.extents[name], f"section `{name}`", self.decompress)
+
+    def _part(self, name: str, decode: Callable[[bytes], Found], instead: Any) -> Found:
+        try:
+            return decode(self._bytes(name))
+        except PlanError as fault:
+            self.unread.append(name)
+            self.faults.append(fault)
+            return cast(Found, instead)
+
+    def _validate(self, plan: Plan, digests: tuple[str, ...]) -> None:
+        try:
+            validate(plan, digests)
+        except CadenceError as fault:
+            self.faults.append(fault)
