@@ -26,6 +26,7 @@ VERBS = (
     "init",
     "inspect",
     "check",
+    "sign",
     "verify",
     "run",
     "diff",
@@ -70,7 +71,7 @@ RUNTIME_IMPORTS: dict[str, tuple[str, ...]] = {
         "numpy",
         "zstandard",
     ),
-    "cadence_runtime": ("numpy", "zstandard"),
+    "cadence_runtime": ("model_signing", "numpy", "zstandard"),
     "cadence_serve": ("cadence_runtime", "numpy"),
 }
 

@@ -2,16 +2,25 @@
 
 from typing import Any
 
-from cadence_runtime import check
+from cadence_runtime import Policy, check
 from cadence_runtime.check import CheckReport
 from cadence_runtime.errors import IncompatibleError, UsageError
 
 __all__ = ["CheckReport", "check_file", "exit_code", "render", "to_json"]
 
 
-def check_file(plan: str, *, weights: str | None = None, target: str | None = None, full: bool = False) -> CheckReport:
-    """Compare a plan file with this machine. Raises UsageError where there is no file to read."""
-    report = check(plan, weights=weights, target=target, full=full)
+def check_file(
+    plan: str,
+    *,
+    weights: str | None = None,
+    target: str | None = None,
+    full: bool = False,
+    policy: str | None = None,
+) -> CheckReport:
+    """Compare a plan file with this machine, and its signature with the keys in the file `policy`. Raises UsageError
+    where there is no file to read."""
+    trusted = Policy.of_file(policy) if policy else None
+    report = check(plan, weights=weights, target=target, full=full, policy=trusted)
     for reason in report.reasons:
         if isinstance(reason, UsageError):
             raise reason

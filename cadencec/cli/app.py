@@ -6,7 +6,7 @@ import click
 
 from cadencec import __version__
 from cadencec.cli import streams
-from cadencec.cli.options import PROGRAM, App, examples, json_option, set_option
+from cadencec.cli.options import PROGRAM, App, examples, json_option, policy_option, set_option
 
 TARGETS = click.Choice(["cpu", "cuda"])
 
@@ -42,6 +42,9 @@ def app() -> None:
     help="Where captures for CUDA are kept, to go on after a stop; .cadencec-cache beside the plan by default.",
 )
 @click.option("--no-cache", is_flag=True, help="Keep no captures.")
+@click.option(
+    "--sign", metavar="KEY", help="Sign plan and weights with this private key (PEM), as `cadencec sign` does."
+)
 @set_option
 @json_option
 def compile_verb(as_json: bool, dump_tape: bool, **given: Any) -> None:
@@ -104,6 +107,7 @@ def inspect_verb(plan: str, as_json: bool) -> None:
 @click.option("--weights", metavar="FILE", help="The weights file; the one beside the plan by default.")
 @click.option("--target", type=TARGETS, help="Also require that the plan is for this target.")
 @click.option("--full", is_flag=True, help="Read all weights and compare their digests.")
+@policy_option
 @json_option
 def check_verb(as_json: bool, **given: Any) -> int:
     """Tell whether a plan would load here, and why not.
@@ -121,6 +125,32 @@ def check_verb(as_json: bool, **given: Any) -> int:
 
 
 @app.command(
+    "sign",
+    epilog=examples(
+        "cadencec sign model.cpu.plan --key release.key.pem",
+        "cadencec sign model.cpu.plan --key signer.key.pem --certificate signer.pem",
+    ),
+)
+@click.argument("plan")
+@click.option("--key", required=True, metavar="FILE", help="A private key on P-256, P-384 or P-521 (PEM).")
+@click.option("--certificate", metavar="FILE", help="The key's certificate, then those between it and a root (PEM).")
+@click.option("--weights", metavar="FILE", help="The weights file; the one beside the plan by default.")
+@json_option
+def sign_verb(plan: str, key: str, certificate: str | None, weights: str | None, as_json: bool) -> None:
+    """Sign a plan together with its weights file.
+
+    The signature goes to PLAN.sig, in the format of model-signing. `--policy` checks it.
+    """
+    from cadencec.sign import Signer, render, sign_file, to_json
+
+    signed = sign_file(plan, Signer(key, certificate), weights=weights)
+    if as_json:
+        streams.put_json("cadencec.sign/1", to_json(signed))
+    else:
+        streams.put(render(signed))
+
+
+@app.command(
     "verify",
     epilog=examples(
         "cadencec verify model.cpu.plan --spec model.yaml",
@@ -130,6 +160,7 @@ def check_verb(as_json: bool, **given: Any) -> int:
 @click.argument("plan")
 @click.option("--spec", required=True, metavar="SPEC", help="The clock spec that the plan was compiled from.")
 @click.option("--weights", metavar="FILE", help="The weights file; the one beside the plan by default.")
+@policy_option
 @click.option("--events", type=click.IntRange(min=1), default=200, show_default=True, help="Events over all walks.")
 @click.option(
     "--walks", type=click.IntRange(min=1), default=4, show_default=True, help="Walks, each with two sessions."
@@ -166,6 +197,7 @@ def verify_verb(as_json: bool, **given: Any) -> int:
 )
 @click.option("-o", "--output", "target", required=True, metavar="FILE", help="An .npz, .json or .wav file.")
 @click.option("--weights", metavar="FILE", help="The weights file; the one beside the plan by default.")
+@policy_option
 @click.option("--event", metavar="EVENT", help="The event that takes the recording, where there are several.")
 @click.option("--tail", type=click.Choice(["pad", "drop", "refuse"]), default="pad", show_default=True,
               help="What becomes of samples that do not fill the last chunk.")  # fmt: skip

@@ -46,6 +46,12 @@ def json_option(callback: Callback) -> Callback:
     return click.option("--json", "as_json", is_flag=True, is_eager=True, callback=remember, help=text)(callback)
 
 
+def policy_option(callback: Callback) -> Callback:
+    """Add `--policy FILE`."""
+    text = "A public key, or trusted certificates (PEM): refuse a plan and weights that are not signed under them."
+    return click.option("--policy", metavar="FILE", help=text)(callback)
+
+
 def set_option(callback: Callback) -> Callback:
     """Add `--set key=value`."""
     text = "Override a param, an option of the model, or any value by its dotted name. Repeatable."

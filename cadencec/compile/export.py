@@ -3,7 +3,8 @@
     plan with embedded weights  ->  plan that names them, and  NAME.0123456789ab.safetensors
 
 The file's name holds the digest of what is in it, so a file never changes under a plan that names it: compiling anew,
-twice at once, or being killed between the two files leaves every plan with the weights that it was made with.
+twice at once, or being killed between the two files leaves every plan with the weights that it was made with. Its
+metadata have the digest of each tensor, so that a load notices a file that was put in another's place.
 """
 
 import hashlib
@@ -17,6 +18,7 @@ from torch import Tensor
 
 from cadence_runtime.format.cuda import KernelImage, Snapshot
 from cadence_runtime.format.plan import Constant, Plan, Weight
+from cadence_runtime.format.weights import DIGESTS, digests_text
 
 Owner = TypeVar("Owner", Weight, Constant, KernelImage, Snapshot)
 
@@ -45,7 +47,7 @@ def export_weights(plan: Plan, stem: str) -> Exported | None:
     }
     if not tensors:
         return None
-    data = save(tensors)
+    data = save(tensors, {DIGESTS: digests_text({w.name: w.sha256 for w in plan.weights if w.name in tensors})})
     file_name = f"{stem}.{hashlib.sha256(data).hexdigest()[:12]}.safetensors"
     weights = tuple(replace(weight, blob=None) if weight.name in tensors else weight for weight in plan.weights)
     return Exported(without_unused_blobs(replace(plan, weights=weights, weights_file=file_name)), file_name, data)

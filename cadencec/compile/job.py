@@ -1,13 +1,14 @@
 """From a spec file to a plan file: what `compile` does around the compiler proper, which touches no file.
 
-    load the spec -> compile -> weights into a file of their own -> write the weights, then the plan
+    load the spec -> compile -> weights into a file of their own -> write the weights, then the plan, then its signature
 
-Each file is written whole or not at all. The weights come first: a plan never names a file that is not there.
+Each file is written whole or not at all. The weights come first: a plan never names a file that is not there. Until the
+new signature stands, the old one beside the new plan is refused by every policy.
 """
 
 import time
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from cadence_runtime.errors import UsageError
@@ -18,7 +19,8 @@ from cadence_runtime.zstd import compress
 from cadencec.compile.export import export_weights
 from cadencec.passes.pipeline import ALL, PASSES
 from cadencec.plan.compile import CompiledPlan, Progress, compile_spec, require_target
-from cadencec.spec import load_spec
+from cadencec.sign import Signer, require_signer, sign_file
+from cadencec.spec import Spec, load_spec
 
 SUFFIX = ".plan"
 CACHE = ".cadencec-cache"
@@ -29,7 +31,8 @@ CACHE = ".cadencec-cache"
 class Request:
     """What to compile. `output` is the plan's file, or None for `NAME.TARGET.plan` here; `without` are passes that are
     left out; `overrides` are those of `--set`. `cache` is the folder of captures for CUDA, `.cadencec-cache` beside the
-    plan by default; with `no_cache` none are kept."""
+    plan by default; with `no_cache` none are kept. `sign` is the file of a private key that plan and weights are signed
+    with."""
 
     spec: str
     output: str | None = None
@@ -39,16 +42,20 @@ class Request:
     overrides: Mapping[str, str] = field(default_factory=dict)
     cache: str | None = None
     no_cache: bool = False
+    sign: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
 class Written:
-    """The files that were written. `weights_file` is None where the plan holds its weights or names a release's."""
+    """The files that were written, and the plan as it stands there. `weights_file` is None where the plan holds its
+    weights or names a release's."""
 
+    plan: Plan
     plan_file: Path
     plan_bytes: int
     weights_file: Path | None = None
     weights_bytes: int = 0
+    signature_file: Path | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,8 +93,10 @@ class Clock:
 def compile_file(request: Request, progress: Progress) -> Report:
     """Compile a spec file and write the plan, and the weights beside it.
 
-    Raises `UsageError` for passes that do not exist, and whatever loading, compiling and writing raise.
+    Raises `UsageError` for passes that do not exist, and whatever loading, compiling, writing and signing raise.
     """
+    if request.sign is not None:
+        require_signer(Signer(request.sign))
     switches = switches_of(request.without)
     clock = Clock(progress)
     clock("load", 0, 1)
@@ -105,6 +114,8 @@ def compile_file(request: Request, progress: Progress) -> Report:
     )
     clock("write", 0, 1)
     written = write(compiled.plan, plan_file, embed_weights=request.embed_weights)
+    if request.sign is not None:
+        written = signed(written, spec, Signer(request.sign))
     clock.stop()
     return Report(compiled, written, clock.phases_s)
 
@@ -129,10 +140,21 @@ def write(plan: Plan, plan_file: Path, *, embed_weights: bool) -> Written:
     """Write a plan, and its weights beside it unless it embeds them."""
     exported = None if embed_weights else export_weights(plan, plan.provenance.model)
     if exported is None:
-        return Written(plan_file, write_plan(plan_file, plan, compress=compress))
+        return Written(plan, plan_file, write_plan(plan_file, plan, compress=compress))
     weights_file = plan_file.parent / exported.file_name
     weights_bytes = replace_file(weights_file, [exported.data])
-    return Written(plan_file, write_plan(plan_file, exported.plan, compress=compress), weights_file, weights_bytes)
+    plan_bytes = write_plan(plan_file, exported.plan, compress=compress)
+    return Written(exported.plan, plan_file, plan_bytes, weights_file, weights_bytes)
+
+
+def signed(written: Written, spec: Spec, signer: Signer) -> Written:
+    """Sign what was written, with the weights file of the release where the plan names that."""
+    weights = written.weights_file
+    if weights is None and spec.model.weights is not None:
+        weights = Path(spec.path).parent / spec.model.weights.path
+    given = None if weights is None else str(weights)
+    made = sign_file(str(written.plan_file), signer, weights=given, expected=written.plan)
+    return replace(written, signature_file=Path(made.signature))
 
 
 def switches_of(without: tuple[str, ...]) -> frozenset[str]:

@@ -39,6 +39,7 @@ def to_json(report: Report, *, tapes: bool = False) -> dict[str, Any]:
     return {
         "plan": {"file": str(written.plan_file), "bytes": written.plan_bytes},
         "weights": weights,
+        "signature": str(written.signature_file) if written.signature_file else None,
         "model": plan.provenance.model,
         "target": plan.target,
         "states": len(plan.nodes),
@@ -73,7 +74,8 @@ def ops(report: Report) -> dict[str, int]:
 def files_line(written: Written) -> str:
     """Return the files that were written, and their sizes."""
     line = f"{written.plan_file}: {size(written.plan_bytes)}"
-    return f"{line}, and {written.weights_file}: {size(written.weights_bytes)}" if written.weights_file else line
+    line += f", and {written.weights_file}: {size(written.weights_bytes)}" if written.weights_file else ""
+    return f"{line}, signed: {written.signature_file}" if written.signature_file else line
 
 
 def arena_line(plan: Plan) -> str:

@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from cadence_runtime import load
+from cadence_runtime import Policy, load
 from cadence_runtime.errors import CadenceError, SessionError, UsageError
 from cadence_runtime.format.replace import check_place, replace_file
 from cadence_runtime.host.program import Program
@@ -26,12 +26,14 @@ SOURCES = (".wav", ".npz")
 @dataclass(frozen=True, slots=True)
 class Request:
     """What to run: a plan, a file to read and one to write. `weights` is the weights file, where it does not lie beside
-    the plan. `event` and `tail` are for recordings that are read, `rate` (in Hz) for those that are written."""
+    the plan; `policy` is a file of keys that both must be signed with. `event` and `tail` are for recordings that are
+    read, `rate` (in Hz) for those that are written."""
 
     plan: str
     source: str
     target: str
     weights: str | None = None
+    policy: str | None = None
     event: str | None = None
     tail: Tail = "pad"
     rate: int | None = None
@@ -52,7 +54,8 @@ def run_file(request: Request, progress: Callable[[str, int, int], None]) -> Sum
     """Drive one session from a file and write what comes out."""
     kind = kind_of(request.target)
     check_place(request.target)
-    with load(request.plan, weights=request.weights) as loaded:
+    policy = Policy.of_file(request.policy) if request.policy else None
+    with load(request.plan, weights=request.weights, policy=policy) as loaded:
         program = loaded.plan.program
         feed = read_feed(request, program)
         results = drive(loaded, feed, request.seed, progress)

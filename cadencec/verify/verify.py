@@ -11,7 +11,7 @@ from pathlib import Path
 
 import torch
 
-from cadence_runtime import load
+from cadence_runtime import Policy, load
 from cadence_runtime.errors import IncompatibleError
 from cadence_runtime.format.plan import Plan
 from cadence_runtime.session import LoadedPlan
@@ -35,16 +35,15 @@ def verify_file(
     spec: str,
     *,
     weights: str | None = None,
-    events: int = 200,
-    walks: int = 4,
-    seed: int = 0,
+    policy: str | None = None,
     overrides: Mapping[str, str] | None = None,
     progress: Progress = lambda phase, done, total: None,
+    **counts: int,
 ) -> VerifyReport:
-    """Compare a plan file with the stock model of a spec file; see `verify`."""
-    return verify(
-        plan, load_spec(spec, overrides), weights=weights, events=events, walks=walks, seed=seed, progress=progress
-    )
+    """Compare a plan file with the stock model of a spec file; see `verify`, which also takes `counts`. `policy` is a
+    file of keys that plan and weights must be signed with."""
+    trusted = Policy.of_file(policy) if policy else None
+    return verify(plan, load_spec(spec, overrides), weights=weights, policy=trusted, progress=progress, **counts)
 
 
 def verify(
@@ -52,6 +51,7 @@ def verify(
     spec: Spec,
     *,
     weights: str | None = None,
+    policy: Policy | None = None,
     events: int = 200,
     walks: int = 4,
     seed: int = 0,
@@ -61,7 +61,7 @@ def verify(
 
     Raises IncompatibleError CAD6901 for a plan of another spec, and whatever loading and building raise.
     """
-    with load(str(plan_path), weights=weights) as loaded:
+    with load(str(plan_path), weights=weights, policy=policy) as loaded:
         return verify_loaded(loaded, spec, events=events, walks=walks, seed=seed, progress=progress)
 
 

@@ -14,8 +14,9 @@ from typing import Literal as OneOf
 from cadence_runtime.errors import CadenceError, ErrorList, IncompatibleError
 from cadence_runtime.format.cuda import CudaPart
 from cadence_runtime.format.plan import Plan
-from cadence_runtime.format.reader import read_plan
-from cadence_runtime.weights import open_weights
+from cadence_runtime.format.reader import PlanFile, read_plan_file
+from cadence_runtime.policy import Policy, signature_faults
+from cadence_runtime.weights import WeightsFile, open_weights
 from cadence_runtime.zstd import decompress
 
 if TYPE_CHECKING:
@@ -40,7 +41,12 @@ class CheckReport:
 
 def open_plan(path: str | os.PathLike[str]) -> Plan:
     """Read and validate a plan file."""
-    return read_plan(path, decompress=decompress)
+    return open_file(path, None).plan
+
+
+def open_file(path: str | os.PathLike[str], policy: Policy | None) -> PlanFile:
+    """Read and validate a plan file, with its digest where a policy asks for it."""
+    return read_plan_file(path, decompress=decompress, hashed=policy is not None)
 
 
 def check(
@@ -49,17 +55,45 @@ def check(
     weights: str | os.PathLike[str] | None = None,
     target: str | None = None,
     full: bool = False,
+    policy: Policy | None = None,
 ) -> CheckReport:
-    """Read a plan and compare it with this machine. `full` reads every byte of the weights file."""
+    """Read a plan and compare it with this machine. `full` reads every byte of the weights file, and so does a policy.
+    Raises UsageError for a policy that cannot be used."""
     try:
-        plan = open_plan(path)
+        file = open_file(path, policy)
     except ErrorList as errors:
         return CheckReport(None, errors.errors)
     except CadenceError as error:
         return CheckReport(None, (error,))
-    with open_weights(plan, path, weights) as file:
-        reasons = (*target_reasons(plan, target), *file.faults(plan, digests=full))
+    plan = file.plan
+    with open_weights(plan, path, weights) as held:
+        signature = signature_reasons(policy, path, file, held)
+        faults = held.faults(plan, digests=full or policy is not None)
+        reasons = (*signature, *target_reasons(plan, target), *faults)
         return CheckReport(plan, reasons, () if reasons else tuple(target_remarks(plan)))
+
+
+def signature_reasons(
+    policy: Policy | None, path: str | os.PathLike[str], file: PlanFile, weights: WeightsFile
+) -> Iterator[CadenceError]:
+    """Yield why a policy does not trust a plan and its weights; nothing of weights that cannot be read, which is a
+    reason of its own."""
+    if policy is not None and weights.fault is None:
+        try:
+            digests = file_digests(path, file, weights)
+        except IncompatibleError as unreadable:
+            yield unreadable
+        else:
+            yield from signature_faults(policy, path, digests)
+
+
+def file_digests(path: str | os.PathLike[str], file: PlanFile, weights: WeightsFile) -> dict[str, str]:
+    """Return what a signature covers: the names of a plan that was read with its digest and of its weights file, each
+    with its sha256. Raises IncompatibleError CAD6003."""
+    plan = {os.path.basename(os.fspath(path)): str(file.sha256)}
+    if weights.path is None:
+        return plan
+    return plan | {os.path.basename(weights.path): weights.sha256()} | plan
 
 
 def target_reasons(plan: Plan, target: str | None) -> Iterator[CadenceError]:

@@ -4,10 +4,11 @@ import os
 from collections.abc import Callable
 from contextlib import ExitStack, suppress
 
-from cadence_runtime.check import open_plan, target_reasons
+from cadence_runtime.check import open_file, signature_reasons, target_reasons
 from cadence_runtime.errors import DeviceError, raise_all
 from cadence_runtime.format.plan import Plan
 from cadence_runtime.player import Player
+from cadence_runtime.policy import Policy
 from cadence_runtime.session import LoadedPlan
 from cadence_runtime.weights import open_weights
 
@@ -16,6 +17,7 @@ def load(
     path: str | os.PathLike[str],
     weights: str | os.PathLike[str] | None = None,
     *,
+    policy: Policy | None = None,
     warm: bool = False,
     budget_bytes: int | None = None,
 ) -> LoadedPlan:
@@ -26,13 +28,19 @@ def load(
     reason, or DeviceError; then everything that was taken is given back. While a CPU plan is open, torch's thread count
     and the other numeric switches that it was compiled under are set for the whole process: bits depend on them.
 
+    With a `policy`, plan and weights load only if they are signed as it says; what is loaded is the very bytes that
+    were checked, whatever happens to the files meanwhile.
+
     A CUDA plan builds a capture's executable when it first runs, or, with `warm`, all of them now; `budget_bytes` is
     what executables may take on the device, those that ran longest ago making room. Neither bears on a CPU plan.
     """
-    plan = open_plan(path)
-    with open_weights(plan, path, weights) as file, _context(plan):
-        raise_all([*target_reasons(plan, None), *file.faults(plan, digests=False)])
-        return LoadedPlan(plan, _player(plan, file.tensor, warm, budget_bytes))
+    file = open_file(path, policy)
+    plan = file.plan
+    with open_weights(plan, path, weights) as held, _context(plan):
+        signature = signature_reasons(policy, path, file, held)
+        raise_all([*signature, *target_reasons(plan, None), *held.faults(plan, digests=False)])
+        tensor = held.tensor if policy is None else held.compared(plan)
+        return LoadedPlan(plan, _player(plan, tensor, warm, budget_bytes))
 
 
 def _context(plan: Plan) -> ExitStack:

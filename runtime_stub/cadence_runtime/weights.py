@@ -1,58 +1,88 @@
-"""The weights file beside a plan: a safetensors file, its tensors found by name and mapped, not copied."""
+"""The weights file beside a plan: a safetensors file, its tensors found by name and read one at a time.
+
+The file is opened once and never mapped, so that one that changes meanwhile gives an error and no fault.
+"""
 
 import hashlib
-import mmap
 import os
 import stat
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from itertools import islice
 from types import TracebackType
 from typing import Self
 
 from cadence_runtime.errors import IncompatibleError
 from cadence_runtime.format.plan import Plan, Weight
+from cadence_runtime.format.validate import MAX_ERRORS
 from cadence_runtime.format.weights import Entry, HeaderError, read_entries
 
 Path = str | os.PathLike[str]
+PIECE_BYTES = 1 << 22
 
 
 class WeightsFile:
-    """A mapped safetensors file; None for a plan that needs none. `fault` is why it cannot be read.
+    """An open safetensors file; None for a plan that needs none. `fault` is why it cannot be read.
 
-    Used as a context manager. Views of it that are still in use keep it mapped.
+    Used as a context manager.
     """
 
     def __init__(self, path: str | None) -> None:
         self.path, self.fault = path, None
         self.entries: dict[str, Entry] = {}
-        self._data = memoryview(b"")
+        self._descriptor, self._size_bytes = -1, 0
         if path is not None:
             try:
-                self._data = memoryview(_mapped(path))
-                self.entries = read_entries(len(self._data), lambda at, size: bytes(self._data[at : at + size]))
-            except (OSError, HeaderError) as error:
-                self.fault = _unreadable(path, _reason(error))
+                self._descriptor, self._size_bytes = _opened(path)
+                self.entries = read_entries(self._size_bytes, lambda at, size: bytes(self._read(at, size)))
+            except (OSError, ValueError, HeaderError) as error:  # ValueError: a null byte in the path
+                self.fault = _unreadable(path, error)
 
     def tensor(self, name: str) -> memoryview:
-        """Return the raw bytes of a tensor."""
+        """Return the raw bytes of a tensor, as they are now. Raises IncompatibleError CAD6003."""
         entry = self.entries[name]
-        return self._data[entry.lower : entry.upper]
+        try:
+            return self._read(entry.lower, entry.upper - entry.lower)
+        except OSError as error:
+            raise _unreadable(self.path or "", error) from None
+
+    def compared(self, plan: Plan) -> Callable[[str], memoryview]:
+        """Return `tensor` for a load that takes nothing on trust: the bytes that it returns, and not only those that
+        stood in the file at some time, have the digest that the plan names. It raises IncompatibleError CAD6003 or
+        CAD6004."""
+        weights = {weight.name: weight for weight in plan.weights}
+
+        def tensor(name: str) -> memoryview:
+            data = self.tensor(name)
+            digest = hashlib.sha256(data).hexdigest()
+            if digest != weights[name].sha256:
+                raise self._another(weights[name], f"sha256 {digest[:16]}")
+            return data
+
+        return tensor
+
+    def sha256(self) -> str:
+        """Return the digest of the whole file. Raises IncompatibleError CAD6003."""
+        digest, size = hashlib.sha256(), self._size_bytes
+        try:
+            for at in range(0, size, PIECE_BYTES):
+                digest.update(self._read(at, min(PIECE_BYTES, size - at)))
+        except OSError as error:
+            raise _unreadable(self.path or "", error) from None
+        return digest.hexdigest()
 
     def faults(self, plan: Plan, *, digests: bool) -> Iterator[IncompatibleError]:
-        """Yield what in the file is not what the plan was compiled with; with `digests`, look at every byte."""
+        """Yield what in the file is not what the plan was compiled with, as far as its header tells; with `digests`,
+        look at every byte. Of many differences, the first few."""
         if self.fault is not None:
             yield self.fault
             return
-        for weight in plan.weights:
-            got = self._difference(weight, digests) if weight.blob is None else None
-            if got is not None:
-                yield IncompatibleError(
-                    "CAD6004",
-                    f"weight `{weight.name}` is not the one that the plan was compiled with",
-                    expected=f"{weight.dtype} {list(weight.sizes)}, sha256 {weight.sha256[:16]}",
-                    got=got,
-                    at=self.path,
-                    hint="use the weights file of the same release",
-                )
+        weights = (weight for weight in plan.weights if weight.blob is None)
+        differences = ((weight, self._difference(weight, digests)) for weight in weights)
+        another = (self._another(weight, got) for weight, got in differences if got is not None)
+        try:
+            yield from islice(another, MAX_ERRORS)
+        except IncompatibleError as unreadable:
+            yield unreadable
 
     def _difference(self, weight: Weight, digests: bool) -> str | None:
         entry = self.entries.get(weight.name)
@@ -60,8 +90,34 @@ class WeightsFile:
             return "no tensor of that name"
         if (entry.dtype, entry.sizes) != (weight.dtype, weight.sizes):
             return f"{entry.dtype} {list(entry.sizes)}"
-        digest = hashlib.sha256(self.tensor(weight.name)).hexdigest() if digests else weight.sha256
+        said = entry.sha256 or weight.sha256
+        digest = hashlib.sha256(self.tensor(weight.name)).hexdigest() if digests else said
         return None if digest == weight.sha256 else f"sha256 {digest[:16]}"
+
+    def _another(self, weight: Weight, got: str) -> IncompatibleError:
+        return IncompatibleError(
+            "CAD6004",
+            f"weight `{weight.name}` is not the one that the plan was compiled with",
+            expected=f"{weight.dtype} {list(weight.sizes)}, sha256 {weight.sha256[:16]}",
+            got=got,
+            at=self.path,
+            hint="use the weights file of the same release",
+        )
+
+    def _read(self, at: int, size_bytes: int) -> memoryview:
+        whole = left = memoryview(bytearray(size_bytes))
+        while left:
+            count = os.preadv(self._descriptor, [left], at)
+            if count == 0:
+                raise OSError("it was cut short while it was read")
+            at, left = at + count, left[count:]
+        return whole
+
+    def close(self) -> None:
+        """Close the file; a second call does nothing."""
+        if self._descriptor >= 0:
+            os.close(self._descriptor)
+            self._descriptor = -1
 
     def __enter__(self) -> Self:
         return self
@@ -69,7 +125,7 @@ class WeightsFile:
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        self._data = memoryview(b"")
+        self.close()
 
 
 def open_weights(plan: Plan, plan_path: Path, given: Path | None) -> WeightsFile:
@@ -88,29 +144,23 @@ def find_weights(plan: Plan, plan_path: Path, given: Path | None) -> str | None:
     return os.path.join(os.path.dirname(os.fspath(plan_path)), name)
 
 
-def _mapped(path: str) -> mmap.mmap:
+def _opened(path: str) -> tuple[int, int]:
+    """Return the descriptor of a regular file, and its size in bytes."""
     # Without O_NONBLOCK, opening a FIFO would wait for a writer.
     descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK)
-    try:
-        if not stat.S_ISREG(os.fstat(descriptor).st_mode):
-            raise OSError("not a regular file")
-        if os.fstat(descriptor).st_size == 0:
-            raise OSError("an empty file")
-        return mmap.mmap(descriptor, 0, access=mmap.ACCESS_READ)
-    finally:
+    status = os.fstat(descriptor)
+    if not stat.S_ISREG(status.st_mode):
         os.close(descriptor)
+        raise OSError("not a regular file")
+    return descriptor, status.st_size
 
 
-def _reason(error: OSError | HeaderError) -> str:
-    return error.strerror.lower() if isinstance(error, OSError) and error.strerror else str(error)
-
-
-def _unreadable(path: str, reason: str) -> IncompatibleError:
+def _unreadable(path: str, error: Exception) -> IncompatibleError:
     return IncompatibleError(
         "CAD6003",
         "the weights file cannot be read",
         expected="the safetensors file that the plan was compiled with",
-        got=reason,
-        at=path,
+        got=error.strerror.lower() if isinstance(error, OSError) and error.strerror else str(error),
+        at=path.replace("\0", "?"),
         hint="put it beside the plan, or say where it is: `weights=`, `--weights`",
     )

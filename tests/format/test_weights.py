@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from safetensors import SafetensorError, deserialize
 from safetensors.numpy import save
 
-from cadence_runtime.format.weights import HeaderError, read_entries
+from cadence_runtime.format.weights import DIGESTS, HeaderError, digests_text, read_entries
 
 DTYPES = {"float32": np.float32, "float16": np.float16, "int64": np.int64, "uint8": np.uint8, "bool": np.bool_}
 
@@ -53,6 +53,7 @@ REFUSED = {
     "a name stands twice in the header": file(b'{"a":1,"a":1}'),
     "`1.5` in the header, which has only integers": file(b'{"a":1.5}'),
     "metadata that are no strings by name": file({"__metadata__": {"format": 1}}),
+    "metadata `cadencec.sha256` that are no digests by name": file({"__metadata__": {"cadencec.sha256": "[]"}}),
     "tensor `a` without dtype, shape and data_offsets, and nothing else": file({"a": {}}),
     "tensor `a` with a dtype, shape or data_offsets of the wrong type": file({"a": row("F32", [-1], 0, 4)}, bytes(4)),
     "tensor `a` of 4 bytes in 8": file({"a": row("F32", [1], 0, 8)}, bytes(8)),
@@ -79,7 +80,23 @@ def test_the_library_refuses_the_same_but_for_two_that_it_is_lenient_about():
         except SafetensorError:
             continue
         lenient.append(reason)
-    assert lenient == [] or set(lenient) <= {"a name stands twice in the header"}
+    own = "metadata `cadencec.sha256` that are no digests by name"
+    assert set(lenient) <= {"a name stands twice in the header", own}
+
+
+@pytest.mark.parametrize("said", ["", "[]", "[" * 9999, '{"a":1}', '{"a":"\\u001b[31m"}', '{"a":"AB"}'])
+def test_what_a_file_says_of_its_bytes_is_digests_or_nothing(said):
+    with pytest.raises(HeaderError, match=r"metadata `cadencec\.sha256` that are no digests by name"):
+        entries(file({"__metadata__": {"cadencec.sha256": said}}))
+
+
+def test_what_a_file_says_of_its_bytes_stands_with_each_tensor():
+    tensors = {"a": np.ones(2, np.float32), "b": np.ones(1, np.float32)}
+    said = digests_text({"a": "0" * 64})
+    assert {name: entry.sha256 for name, entry in entries(save(tensors, {DIGESTS: said})).items()} == {
+        "a": "0" * 64,
+        "b": None,
+    }
 
 
 def test_a_dtype_that_no_tape_holds_keeps_its_own_name():

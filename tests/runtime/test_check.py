@@ -1,5 +1,6 @@
 """Would a plan load here: every reason at once, and in its words."""
 
+import os
 import subprocess
 import sys
 from dataclasses import replace
@@ -11,7 +12,8 @@ import torch
 from cadence_runtime import check, load
 from cadence_runtime.check import environment_reasons, open_plan, target_reasons
 from cadence_runtime.cpu.environment import environment
-from cadence_runtime.errors import IncompatibleError, PlanError
+from cadence_runtime.errors import ErrorList, IncompatibleError, PlanError
+from cadence_runtime.weights import open_weights
 from cadencec.compile.job import Request, compile_file
 from tests.cases.driver import spec_path
 from tests.runtime.conftest import PlanOf
@@ -86,6 +88,54 @@ def test_weights_of_another_release_are_found_by_their_digest(released: tuple[Pa
     assert reason.code == "CAD6004"
     assert reason.what.endswith("is not the one that the plan was compiled with")
     assert str(reason.got).startswith("sha256 ")
+
+
+def rebuilt(spec: Path, name: str) -> tuple[Path, Path]:
+    """Compile a spec and return the plan and its weights file."""
+    written = compile_file(Request(str(spec), str(spec.with_name(name))), lambda *_: None).written
+    assert written.weights_file is not None
+    return written.plan_file, written.weights_file
+
+
+def test_weights_of_another_build_are_found_by_the_header(tmp_path: Path) -> None:
+    source = spec_path("01").with_suffix(".py").read_text()
+    text = spec_path("01").read_text().replace("./01_growing_kv_cat.py", "./model.py").replace("6 events", "1 events")
+    (tmp_path / "model.yaml").write_text(text)
+    (tmp_path / "model.py").write_text(source)
+    one, weights = rebuilt(tmp_path / "model.yaml", "one.cpu.plan")
+    (tmp_path / "model.py").write_text(source.replace("seed(101)", "seed(102)"))
+    _, others = rebuilt(tmp_path / "model.yaml", "other.cpu.plan")
+    assert weights.name != others.name
+    with load(one, weights=weights):
+        pass
+    others.replace(weights)
+    found = check(one)
+    assert found.verdict == "incompatible" and {reason.code for reason in found.reasons} == {"CAD6004"}
+    with pytest.raises(ErrorList, match="CAD6004"):
+        load(one)
+
+
+def test_a_weights_file_that_is_cut_short_while_it_is_read(released: tuple[Path, Path], tmp_path: Path) -> None:
+    copy = tmp_path / "w.safetensors"
+    copy.write_bytes(released[1].read_bytes())
+    plan = open_plan(released[0])
+    with open_weights(plan, released[0], copy) as file:
+        os.truncate(copy, copy.stat().st_size - 4)
+        (reason,) = file.faults(plan, digests=True)
+        assert str(reason) == (
+            "CAD6003: the weights file cannot be read\n"
+            "  expected: the safetensors file that the plan was compiled with\n"
+            "  got:      it was cut short while it was read\n"
+            f"  at:       {copy}\n"
+            "  hint:     put it beside the plan, or say where it is: `weights=`, `--weights`"
+        )
+        with pytest.raises(IncompatibleError, match="CAD6003"):
+            file.sha256()
+
+
+def test_a_weights_path_that_is_none(released: tuple[Path, Path]) -> None:
+    (reason,) = check(released[0], weights="a\0b").reasons
+    assert (reason.code, reason.at) == ("CAD6003", "a?b")
 
 
 def test_a_cpu_plan_says_nothing_about_graphs(plan_of: PlanOf) -> None:

@@ -4,8 +4,9 @@ Whatever the bytes are, `read_plan` returns a valid Plan or raises a CadenceErro
 the file bounds.
 """
 
+import hashlib
 import os
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from cadence_runtime.errors import PlanError
 from cadence_runtime.format.blobs import Decompress, fetch, read_blobs
@@ -13,7 +14,7 @@ from cadence_runtime.format.file import HEADER_BYTES, TABLE_BYTES, Extent, check
 from cadence_runtime.format.graphs import decode_graphs
 from cadence_runtime.format.manifest import decode_manifest
 from cadence_runtime.format.plan import Plan
-from cadence_runtime.format.source import Source, opened
+from cadence_runtime.format.source import MemorySource, Source, opened
 from cadence_runtime.format.tables import decode_nodes, decode_transitions
 from cadence_runtime.format.tapes import decode_tapes
 from cadence_runtime.format.validate import validate
@@ -23,11 +24,13 @@ MAX_MANIFEST_BYTES = 1 << 28
 
 @dataclass(frozen=True, slots=True)
 class PlanFile:
-    """A plan and how it stands in its file: the extents of the sections by name, in order."""
+    """A plan and how it stands in its file: the extents of the sections by name, in order. `sha256` is that of the
+    bytes which the plan was read from, where it was asked for."""
 
     plan: Plan
     size_bytes: int
     extents: tuple[tuple[str, Extent], ...]
+    sha256: str | None = None
 
 
 def read_plan(source: str | os.PathLike[str] | bytes, *, decompress: Decompress | None) -> Plan:
@@ -40,11 +43,17 @@ def read_plan(source: str | os.PathLike[str] | bytes, *, decompress: Decompress 
     return read_plan_file(source, decompress=decompress).plan
 
 
-def read_plan_file(source: str | os.PathLike[str] | bytes, *, decompress: Decompress | None) -> PlanFile:
-    """Read and validate a plan, and say how it stands in its file."""
+def read_plan_file(
+    source: str | os.PathLike[str] | bytes, *, decompress: Decompress | None, hashed: bool = False
+) -> PlanFile:
+    """Read and validate a plan, and say how it stands in its file.
+
+    With `hashed`, the whole file is first read into memory, so that its digest is that of the very bytes behind the
+    plan, whatever happens to the file meanwhile.
+    """
     with opened(source) as data:
         try:
-            return _read(data, decompress)
+            return _read_hashed(data, decompress) if hashed else _read(data, decompress)
         except (MemoryError, RecursionError) as error:
             raise PlanError(
                 "CAD5017",
@@ -52,6 +61,12 @@ def read_plan_file(source: str | os.PathLike[str] | bytes, *, decompress: Decomp
                 expected=f"memory for a plan of {data.size_bytes} bytes",
                 got=type(error).__name__,
             ) from None
+
+
+def _read_hashed(source: Source, decompress: Decompress | None) -> PlanFile:
+    content = source.read(0, source.size_bytes)
+    sha256 = hashlib.sha256(content).hexdigest()
+    return replace(_read(MemorySource(content), decompress), sha256=sha256)
 
 
 def _read(source: Source, decompress: Decompress | None) -> PlanFile:

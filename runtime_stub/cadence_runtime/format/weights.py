@@ -4,10 +4,14 @@
 
 A weights file is written by others, so what the format's own reader refuses is refused here: names that stand twice,
 tensors that overlap or leave holes, sizes that do not match their dtype, bytes behind the last tensor.
+
+A file that `cadencec compile` wrote says in its metadata which digest each tensor has, so that one header is enough to
+tell the weights of two builds apart.
 """
 
 import json
-from collections.abc import Callable, Sequence
+import re
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, NoReturn
 
@@ -15,7 +19,10 @@ from cadence_runtime.format.tape import ITEM_BYTES
 
 HEADER_LIMIT_BYTES = 100 << 20
 METADATA = "__metadata__"
+DIGESTS = "cadencec.sha256"
+"""The key of the metadata under which digests stand: one JSON object, tensor name -> sha256."""
 MAX_BYTES = 2**63 - 1
+_SHA256 = re.compile("[0-9a-f]{64}")
 DTYPES = {
     "BOOL": "bool", "U8": "uint8", "I8": "int8", "U16": "uint16", "I16": "int16", "U32": "uint32", "I32": "int32",
     "U64": "uint64", "I64": "int64", "F8_E4M3": "float8_e4m3fn", "F8_E5M2": "float8_e5m2", "BF16": "bfloat16",
@@ -31,12 +38,18 @@ class HeaderError(Exception):
 @dataclass(frozen=True, slots=True)
 class Entry:
     """A tensor of the file: `lower` and `upper` are its half-open range of bytes in the file. `dtype` is torch's name,
-    or that of safetensors where a tape cannot hold it."""
+    or that of safetensors where a tape cannot hold it. `sha256` is what the file says of the bytes, if anything."""
 
     dtype: str
     sizes: tuple[int, ...]
     lower: int
     upper: int
+    sha256: str | None = None
+
+
+def digests_text(digests: Mapping[str, str]) -> str:
+    """Return what stands under `DIGESTS`: the sha256 of each tensor, by name."""
+    return json.dumps(dict(digests), sort_keys=True)
 
 
 def read_entries(size_bytes: int, read: Callable[[int, int], bytes]) -> dict[str, Entry]:
@@ -54,8 +67,9 @@ def read_entries(size_bytes: int, read: Callable[[int, int], bytes]) -> dict[str
         raise HeaderError("a header that is no JSON") from None
     if type(header) is not dict:
         raise HeaderError("a header that is no object")
-    entries = {name: _entry(name, row, 8 + length) for name, row in header.items() if name != METADATA}
-    _check_metadata(header.get(METADATA, {}))
+    digests = _digests(header.get(METADATA, {}))
+    rows = ((name, row) for name, row in header.items() if name != METADATA)
+    entries = {name: _entry(name, row, 8 + length, digests.get(name)) for name, row in rows}
     _check_tiling(entries, 8 + length, size_bytes)
     return entries
 
@@ -71,12 +85,25 @@ def _no_float(text: str) -> NoReturn:
     raise HeaderError(f"`{text[:20]}` in the header, which has only integers")
 
 
-def _check_metadata(metadata: Any) -> None:
-    if type(metadata) is not dict or not all(type(value) is str for value in metadata.values()):
+def _digests(metadata: Any) -> Mapping[str, str]:
+    """Return what the metadata say of the tensors' bytes."""
+    if not _are_strings(metadata):
         raise HeaderError("metadata that are no strings by name")
+    try:
+        digests = json.loads(metadata.get(DIGESTS, "{}"))
+    except (ValueError, RecursionError):
+        digests = None
+    if not _are_strings(digests) or not all(map(_SHA256.fullmatch, digests.values())):
+        raise HeaderError(f"metadata `{DIGESTS}` that are no digests by name")
+    found: Mapping[str, str] = digests
+    return found
 
 
-def _entry(name: str, row: Any, start: int) -> Entry:
+def _are_strings(value: Any) -> bool:
+    return type(value) is dict and all(type(item) is str for item in value.values())
+
+
+def _entry(name: str, row: Any, start: int, sha256: str | None) -> Entry:
     if type(row) is not dict or row.keys() != {"dtype", "shape", "data_offsets"}:
         raise HeaderError(f"tensor `{name[:60]}` without dtype, shape and data_offsets, and nothing else")
     dtype, sizes, offsets = row["dtype"], row["shape"], row["data_offsets"]
@@ -90,7 +117,7 @@ def _entry(name: str, row: Any, start: int) -> Entry:
             expected = min(expected * size, MAX_BYTES)
         if upper - lower != expected:
             raise HeaderError(f"tensor `{name[:60]}` of {expected} bytes in {upper - lower}")
-    return Entry(known, tuple(sizes), start + lower, start + upper)
+    return Entry(known, tuple(sizes), start + lower, start + upper, sha256)
 
 
 def _are_counts(values: Any) -> bool:
