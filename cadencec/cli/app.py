@@ -261,6 +261,33 @@ def diff_verb(as_json: bool, **given: Any) -> int:
     return exit_code(found, request)
 
 
+@app.command(
+    "report",
+    epilog=examples(
+        "cadencec report model.cpu.plan",
+        "cadencec report model.cpu.plan -o report.html --spec model.yaml",
+        "cadencec report model.cpu.plan --c-header -o model.h",
+    ),
+)
+@click.argument("plan")
+@click.option("-o", "--output", metavar="FILE", help="What to write; the plan's name with .html or .h by default.")
+@click.option("--spec", metavar="SPEC", help="The plan's clock spec, for what the released code allocates.")
+@click.option("--c-header", is_flag=True, help="Write a C header with the plan's interface instead.")
+@json_option
+def report_verb(as_json: bool, **given: Any) -> None:
+    """Write a page with pictures of a plan, or a C header.
+
+    The page needs nothing else: no network, no script. Needs neither torch nor a device.
+    """
+    from cadencec.report import Request, report_file
+
+    written = report_file(Request(**given))
+    if as_json:
+        streams.put_json("cadencec.report/1", {"path": written.path, "size_bytes": written.size_bytes})
+    else:
+        streams.put(f"{written.path}: {written.size_bytes:,} bytes")
+
+
 @app.command("schema", epilog=examples("cadencec schema > clock-spec.schema.json"))
 def schema_verb() -> None:
     """Print the JSON Schema of clock specs, for editors."""
