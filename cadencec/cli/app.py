@@ -90,11 +90,15 @@ def explain_verb(spec: str, overrides: dict[str, str], limit: int, as_json: bool
 
 @app.command("inspect", epilog=examples("cadencec inspect model.cpu.plan", "cadencec inspect model.cpu.plan --json"))
 @click.argument("plan")
+@click.option("--sbom", is_flag=True, help="Print the bill of materials instead: CycloneDX 1.6, as JSON.")
 @json_option
-def inspect_verb(plan: str, as_json: bool) -> None:
+def inspect_verb(plan: str, sbom: bool, as_json: bool) -> None:
     """Show what is in a plan; needs neither torch nor a device."""
-    from cadencec.inspect import inspect, render, to_json
+    from cadencec.inspect import bill_of_file, inspect, render, to_json
 
+    if sbom:
+        streams.put_object(bill_of_file(plan))
+        return
     found = inspect(plan)
     if as_json:
         streams.put_json("cadencec.inspect/1", to_json(found))

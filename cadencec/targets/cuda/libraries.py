@@ -1,4 +1,7 @@
-"""Whose kernel image is it? By the names of its kernels, as far as they tell."""
+"""Whose kernel image is it? By the names of its kernels, as far as they tell. And which versions are installed?"""
+
+import re
+from importlib.metadata import distributions
 
 from cadencec.targets.cuda.images import FUNCTION, symbols
 
@@ -26,3 +29,13 @@ def library_of(image: bytes) -> str:
         if any(mark in name for name in names):
             return library
     return "unknown"
+
+
+_PACKAGES = re.compile(r"(?:nvidia-)?(cublas|cuda-nvrtc|cufft|curand|cusolver|cusparse|triton)(?:-cu\d+)?")
+
+
+def installed_versions() -> dict[str, str]:
+    """Return the versions of the packages that bring kernels, by the library's name; nothing of libraries that came
+    without a package."""
+    names = ((_PACKAGES.fullmatch(package.name.lower()), package.version) for package in distributions())
+    return {match[1]: version for match, version in names if match is not None}

@@ -30,7 +30,7 @@ from cadencec.targets.cuda.allocator import RecordingAllocator
 from cadencec.targets.cuda.cache import CaptureCache, key_of
 from cadencec.targets.cuda.capture import DEVICE, Job, Stores
 from cadencec.targets.cuda.images import ImageCollector
-from cadencec.targets.cuda.libraries import library_of
+from cadencec.targets.cuda.libraries import installed_versions, library_of
 from cadencec.targets.cuda.part import PartBuilder, PlacedRecording
 from cadencec.targets.cuda.placement import Placement, Slot, SlotName
 from cadencec.targets.cuda.recording import CudaRecorder, CudaRecording, ScratchBuffer
@@ -115,7 +115,7 @@ class CudaTarget:
 
     def environment(self) -> tuple[tuple[str, str], ...]:
         """Return what the captures were made with."""
-        pairs = {
+        pairs = installed_versions() | {
             "cuda": str(torch.version.cuda),
             "cudnn": str(torch.backends.cudnn.version()),  # type: ignore[no-untyped-call]
             "gpu": self.info.name,
