@@ -1,19 +1,23 @@
 """Captures on disk, by all that they depend on: a stopped compile goes on, a second one gives the same bytes.
 
-    FOLDER/captures/KEY        a recording: sha256 of what follows, then one zstd frame of JSON
+    FOLDER/captures/KEY        a recording: sha256 of KEY and what follows, then one zstd frame of JSON
     FOLDER/objects/DIGEST      a kernel image, or bytes of a library: one zstd frame, named by the sha256 of its content
 
-Every file is written whole or not at all. What does not read back as it was written is told and made anew. Two captures
-of one tape need not have the same bytes: parameter structs have padding that nobody writes. The first one is kept.
+Every file is written whole or not at all. What does not read back as it was written, under the key that it was written
+for, is told and made anew. Two captures of one tape need not have the same bytes: parameter structs have padding that
+nobody writes. The first one is kept.
 """
 
 import hashlib
 import json
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict
+from functools import cache
 from pathlib import Path
 from typing import Any
 
+import cadence_runtime
+import cadencec
 from cadence_runtime.errors import TargetError
 from cadence_runtime.format.replace import replace_file
 from cadence_runtime.zstd import compress, decompress
@@ -23,7 +27,9 @@ from cadencec.targets.cuda.recording import CudaRecording
 VERSION = 1
 DIGEST_BYTES = 32
 SIZE_BYTES = 8
-SOURCES = Path(__file__).parent
+COMPILER, RUNTIME = (Path(package.__path__[0]) for package in (cadencec, cadence_runtime))
+SOURCES = (COMPILER / "targets", COMPILER / "trace", RUNTIME / "cuda", RUNTIME / "format")
+"""The code that a capture goes through."""
 Warn = Callable[[str], None]
 
 
@@ -34,11 +40,12 @@ def key_of(parts: Mapping[str, Any]) -> str:
     return hashlib.sha256(text.encode()).hexdigest()
 
 
+@cache
 def code_digest() -> str:
-    """Return a digest of this package: what captures are may change with it."""
+    """Return a digest of the code that makes captures: what they are may change with it."""
     found = hashlib.sha256()
-    for path in sorted(SOURCES.glob("*.py")):
-        found.update(path.read_bytes())
+    for path in (path for folder in SOURCES for path in sorted(folder.rglob("*.py"))):
+        found.update(hashlib.sha256(path.read_bytes()).digest())
     return found.hexdigest()
 
 
@@ -59,7 +66,7 @@ class CaptureCache:
         except FileNotFoundError:
             return None
         try:
-            entry = json.loads(_opened(stored))
+            entry = json.loads(_opened(key, stored))
             for digest in objects_of(entry):
                 if digest not in self._whole:
                     self.object(digest)
@@ -75,7 +82,7 @@ class CaptureCache:
         for buffer in recording.outside:
             self._put_object(buffer.content)
         text = json.dumps(to_json(recording), sort_keys=True, separators=(",", ":"))
-        replace_file(self.folder / "captures" / key, [_closed(text.encode())])
+        replace_file(self.folder / "captures" / key, [_closed(key, text.encode())])
 
     def taken(self, key: str) -> CudaRecording:
         """Return a capture that was put. Raises TargetError CAD4118 where it is gone."""
@@ -106,14 +113,14 @@ class CaptureCache:
             self._whole.add(digest)
 
 
-def _closed(content: bytes) -> bytes:
+def _closed(key: str, content: bytes) -> bytes:
     body = b"".join(_encoded(content))
-    return hashlib.sha256(body).digest() + body
+    return hashlib.sha256(key.encode() + body).digest() + body
 
 
-def _opened(stored: bytes) -> bytes:
+def _opened(key: str, stored: bytes) -> bytes:
     digest, body = stored[:DIGEST_BYTES], stored[DIGEST_BYTES:]
-    if hashlib.sha256(body).digest() != digest:
+    if hashlib.sha256(key.encode() + body).digest() != digest:
         raise ValueError("its digest differs")
     return _decoded(body)
 

@@ -8,6 +8,7 @@ import atexit
 import hashlib
 import math
 import os
+import secrets
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -38,8 +39,10 @@ from cadencec.targets.cuda.recording import CudaRecorder, CudaRecording, Scratch
 ARENA_ADDRESS = 0x6F00_0000_0000
 """Where arenas are recorded, and where a load asks for its own first."""
 RANGE_BYTES = 1 << 40
-SWITCHES = ("CUBLAS", "CUDA_", "CUDNN", "NVIDIA_", "PYTORCH_", "TORCH_")
+SWITCHES = ("CUBLAS", "CUDA_", "CUDNN", "NVIDIA_", "PYTORCH_", "TORCH_", "TRITON_")
 """What the names of environment variables begin with that steer the libraries."""
+PROCESS = secrets.token_hex(16)
+"""Stands for what cannot be told from outside, such as the kernels behind the ops of other libraries than torch."""
 
 
 @dataclass(slots=True)
@@ -180,9 +183,12 @@ def _folder_of_this_process() -> Path:
 
 def capture_key(finding: Finding, slots: Sequence[Slot], environment: Sequence[tuple[str, str]]) -> str:
     """Return the key of a capture in the cache: a digest of all that it depends on."""
+    is_torchs_own = all(op.name.startswith("aten::") for op in finding.tape.ops)
     return key_of(
         {
             "compiler": __version__,
+            "torch": [torch.__version__, torch.version.git_version],
+            "process": None if is_torchs_own else PROCESS,
             "environment": dict(environment),
             "switches": {name: value for name, value in os.environ.items() if name.startswith(SWITCHES)},
             "numerics": dict(finding.numerics),

@@ -1,7 +1,7 @@
 """Captures on disk: what goes in comes out, damage is told and made anew, and a stopped compile goes on."""
 
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
@@ -13,11 +13,13 @@ import torch
 from cadence_runtime.cuda.driver import DeviceInfo
 from cadence_runtime.errors import TargetError, UsageError
 from cadence_runtime.format.plan import TensorForm
+from cadence_runtime.format.tape import Binding, Literal, Op, Storage, Tape, View
 from cadencec.compile.job import Request, cache_of
 from cadencec.targets.backend import Finding
 from cadencec.targets.cuda import cache as cache_module
 from cadencec.targets.cuda import target
 from cadencec.targets.cuda.cache import CaptureCache, key_of
+from cadencec.targets.cuda.placement import Slot, SlotName
 from tests.targets.cuda.recordings import DIGEST, IMAGE, IMAGES, TAPE, recording
 
 KEY = "ab" * 32
@@ -143,18 +145,107 @@ def test_a_stopped_compile_goes_on(tmp_path: Path, monkeypatch: pytest.MonkeyPat
     assert compiler.warnings == []
 
 
+FORM = TensorForm("float32", (2,), (1,))
+VIEW = View(0, "float32", (2,), (1,), 0)
+OP = Op("aten::relu", (VIEW,), (), (replace(VIEW, storage=1),), (0,), (1,), "model.py:1")
+STORAGES = (Storage("input", "x", 8), Storage("scratch", "", 8))
+KEYED = replace(
+    finding(),
+    tape=Tape("step", STORAGES, (Binding("x", VIEW),), (), (OP,), (Binding("y", replace(VIEW, storage=1)),), ()),
+    outputs=(FORM,),
+    before={"kv": FORM},
+    after={"kv": FORM},
+    owners=("kv",),
+)
+SLOTS = (Slot(SlotName("input", "x"), 8), Slot(SlotName("leaf", "kv"), 8))
+MACHINE = {"cublas": "13.1", "cuda": "13.0", "cudnn": "91900", "driver": "13000", "gpu": "a", "sm": "(9, 0)"}
+
+
+def capture_key(one: Finding = KEYED, slots: Sequence[Slot] = SLOTS, **machine: str) -> str:
+    return target.capture_key(one, slots, tuple(sorted((MACHINE | machine).items())))
+
+
+def with_tape(**parts: Any) -> Finding:
+    return replace(KEYED, tape=replace(KEYED.tape, **parts))
+
+
+def with_op(**parts: Any) -> Finding:
+    return with_tape(ops=(replace(OP, **parts),))
+
+
+ANOTHER = {
+    "stage": with_tape(stage="other"),
+    "op": with_op(name="aten::tanh"),
+    "source line": with_op(source="model.py:2"),
+    "literal": with_op(args=(VIEW, Literal("int", "1"))),
+    "view": with_op(args=(replace(VIEW, sizes=(1,)),)),
+    "op added": with_tape(ops=(OP, OP)),
+    "constant": with_tape(storages=(Storage("constant", "ab" * 32, 8), STORAGES[1])),
+    "another constant": with_tape(storages=(Storage("constant", "cd" * 32, 8), STORAGES[1])),
+    "scratch size": with_tape(storages=(STORAGES[0], Storage("scratch", "", 16))),
+    "numerics": replace(KEYED, numerics={"cudnn.deterministic": "true"}),
+    "numerics added": replace(KEYED, numerics={**KEYED.numerics, "cudnn.benchmark": "true"}),
+    "form before": replace(KEYED, before={"kv": replace(FORM, strides=(2,))}),
+    "form of an output": replace(KEYED, outputs=(replace(FORM, dtype="float16"),)),
+    "owner": replace(KEYED, owners=("v",)),
+}
+
+
+def test_every_ingredient_alone_makes_another_key(monkeypatch: pytest.MonkeyPatch) -> None:
+    keys = {"none": capture_key()} | {name: capture_key(other) for name, other in ANOTHER.items()}
+    keys |= {f"machine: {name}": capture_key(**{name: "another"}) for name in (*MACHINE, "cufft")}
+    moved = (replace(SLOTS[0], size_bytes=16), replace(SLOTS[0], name=SlotName("weight", "x")))
+    keys |= {f"slot {number}": capture_key(slots=(slot, SLOTS[1])) for number, slot in enumerate(moved)}
+    keys |= {"slots in another order": capture_key(slots=SLOTS[::-1]), "a slot less": capture_key(slots=SLOTS[:1])}
+    for place, name, value in (
+        (target, "__version__", "9.9.9"),
+        (torch, "__version__", "2.13.0+other"),
+        (torch.version, "git_version", "another"),
+        (cache_module, "VERSION", 99),
+        (cache_module, "code_digest", lambda: "another"),
+    ):
+        with monkeypatch.context() as patch:
+            patch.setattr(place, name, value)
+            keys[f"{place.__name__}.{name}"] = capture_key()
+    for prefix in target.SWITCHES:
+        with monkeypatch.context() as patch:
+            patch.setenv(f"{prefix}_A_SWITCH", "1")
+            keys[f"switch {prefix}"] = capture_key()
+    same = [(one, other) for one in keys for other in keys if one < other and keys[one] == keys[other]]
+    assert same == []
+    assert keys["none"] == capture_key()
+
+
+def test_values_that_a_capture_does_not_hold_are_no_part_of_its_key() -> None:
+    other = replace(KEYED, weights={"w": torch.ones(2)}, inputs={"x": torch.ones(2)}, leaves={"kv": torch.ones(2)})
+    assert capture_key(other) == capture_key()
+
+
+def test_ops_of_other_libraries_are_captured_by_every_process(monkeypatch: pytest.MonkeyPatch) -> None:
+    foreign = with_op(name="mylib::scale")
+    assert capture_key(foreign) == capture_key(foreign)
+    before = capture_key(foreign), capture_key()
+    monkeypatch.setattr(target, "PROCESS", "another process")
+    assert (capture_key(foreign) != before[0], capture_key()) == (True, before[1])
+
+
+def test_the_code_that_makes_captures_is_all_there() -> None:
+    seen = {path.name for folder in cache_module.SOURCES for path in folder.rglob("*.py")}
+    assert seen >= {"target.py", "capture.py", "cache.py", "interpret.py", "operands.py", "bindings.py", "tapes.py"}
+
+
 @pytest.mark.parametrize(
     "change",
     [
         lambda info, one: (replace(info, driver=13010), one),
         lambda info, one: (replace(info, compute_capability=(9, 1)), one),
         lambda info, one: (replace(info, name="another"), one),
-        lambda info, one: (info, replace(one, numerics={"cudnn.deterministic": "true"})),
-        lambda info, one: (info, replace(one, owners=("kv",))),
-        lambda info, one: (info, replace(one, tape=replace(TAPE, stage="other"))),
+        lambda info, one: (info, finding("true")),
     ],
 )
-def test_what_a_capture_depends_on(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, change: Callable[..., Any]) -> None:
+def test_what_another_compile_does_not_take(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, change: Callable[..., Any]
+) -> None:
     made(tmp_path, Recorder(), monkeypatch).add(finding())
     again = Recorder()
     compiler = made(tmp_path, again, monkeypatch)
@@ -163,12 +254,31 @@ def test_what_a_capture_depends_on(tmp_path: Path, monkeypatch: pytest.MonkeyPat
     assert again.count == 1
 
 
-def test_switches_of_libraries_are_part_of_the_key(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    made(tmp_path, Recorder(), monkeypatch).add(finding())
-    monkeypatch.setenv("CUBLAS_WORKSPACE_CONFIG", ":16:8")
+def test_another_version_of_a_library_is_part_of_the_key(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     again = Recorder()
-    made(tmp_path, again, monkeypatch).add(finding())
-    assert again.count == 1
+    for version in ("13.1.0", "13.1.1"):
+        monkeypatch.setattr(target, "installed_versions", lambda version=version: {"cublas": version})
+        made(tmp_path, again, monkeypatch).add(finding())
+    assert again.count == 2
+
+
+def test_a_capture_under_the_name_of_another_is_made_anew(tmp_path: Path) -> None:
+    other = "cd" * 32
+    opened(tmp_path)[0].put(KEY, recording(1), IMAGES)
+    opened(tmp_path)[0].put(other, recording(2), IMAGES)
+    (tmp_path / "captures" / other).replace(tmp_path / "captures" / KEY)
+    cache, told = opened(tmp_path)
+    assert cache.get(KEY) is None
+    assert told == [f"capture {KEY[:12]} of {tmp_path} is damaged (its digest differs): made anew"]
+
+
+def test_what_others_leave_in_the_folder_does_not_matter(tmp_path: Path) -> None:
+    opened(tmp_path)[0].put(KEY, recording(), IMAGES)
+    for folder in ("captures", "objects"):
+        (tmp_path / folder / f".{KEY}.0a1b2c3d.tmp").write_bytes(b"half of a file")
+        (tmp_path / folder / "README").write_text("not ours")
+    cache, told = opened(tmp_path)
+    assert (cache.get(KEY), told) == (recording(), [])
 
 
 def test_where_captures_are_kept(tmp_path: Path) -> None:
