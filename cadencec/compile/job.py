@@ -13,7 +13,7 @@ from pathlib import Path
 
 from cadence_runtime.errors import UsageError
 from cadence_runtime.format.plan import Plan, Target
-from cadence_runtime.format.replace import check_place, replace_file
+from cadence_runtime.format.replace import check_writable, replace_file
 from cadence_runtime.format.writer import write_plan
 from cadence_runtime.zstd import compress
 from cadencec.compile.export import export_weights
@@ -102,7 +102,7 @@ def compile_file(request: Request, progress: Progress) -> Report:
     clock("load", 0, 1)
     spec = load_spec(request.spec, request.overrides)
     plan_file = Path(request.output or f"{spec.model.name}.{request.target}{SUFFIX}")
-    check_place(plan_file)
+    check_writable(plan_file)
     require_target(request.target)
     compiled = compile_spec(
         spec,

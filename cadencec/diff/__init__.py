@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from cadence_runtime.errors import UsageError
-from cadence_runtime.format.replace import check_place, replace_file
+from cadence_runtime.format.replace import check_writable, replace_file
 from cadencec.diff.compare import Diff, compare
 from cadencec.diff.gates import Verdict, judge, parse_gate
 from cadencec.diff.plain import to_json
@@ -52,7 +52,7 @@ def diff_files(request: Request) -> Report:
 
 
 def _check_page(page: str, sides: Sequence[str]) -> None:
-    check_place(page)
+    check_writable(page)
     if os.path.realpath(page) in map(os.path.realpath, sides):
         hint = "choose another name for `--html`"
         raise UsageError("CAD9304", "the page would replace a file that is compared", at=page, hint=hint)

@@ -4,7 +4,7 @@ import os.path
 from dataclasses import dataclass
 
 from cadence_runtime.errors import IncompatibleError, UsageError
-from cadence_runtime.format.replace import check_place, replace_file
+from cadence_runtime.format.replace import check_writable, replace_file
 
 __all__ = ["Request", "Written", "report_file"]
 
@@ -32,7 +32,7 @@ def report_file(request: Request) -> Written:
     spec that is not the plan's."""
     suffix = ".h" if request.c_header else ".html"
     output = request.output or os.path.basename(request.plan).removesuffix(".plan") + suffix
-    check_place(output)
+    check_writable(output)
     for given in (request.plan, request.spec):
         if given is not None and os.path.realpath(given) == os.path.realpath(output):
             hint = "choose another name with `-o`"

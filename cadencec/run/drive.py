@@ -12,7 +12,7 @@ import numpy as np
 
 from cadence_runtime import Policy, load
 from cadence_runtime.errors import CadenceError, SessionError, UsageError
-from cadence_runtime.format.replace import check_place, replace_file
+from cadence_runtime.format.replace import check_writable, replace_file
 from cadence_runtime.host.program import Program
 from cadence_runtime.session import LoadedPlan, Outputs
 from cadencec.run.feed import Array, Feed, one_of
@@ -53,7 +53,7 @@ class Summary:
 def run_file(request: Request, progress: Callable[[str, int, int], None]) -> Summary:
     """Drive one session from a file and write what comes out."""
     kind = kind_of(request.target)
-    check_place(request.target)
+    check_writable(request.target)
     policy = Policy.of_file(request.policy) if request.policy else None
     with load(request.plan, weights=request.weights, policy=policy) as loaded:
         program = loaded.plan.program

@@ -11,11 +11,15 @@ from pathlib import Path
 
 import pytest
 
-from cadence_runtime import check
+from cadence_runtime import Policy, check
+from cadence_runtime.check import open_plan
+from cadence_runtime.format.plan import Plan
 from cadencec.compile.job import write
 from cadencec.plan.compile import compile_spec
+from cadencec.sign import Signer, sign_file
 from cadencec.spec import load_spec
 from tests.cli.conftest import CASES
+from tests.runtime.keys import new_pair
 
 SYSTEM_CALLS = ("open", "write", "fsync", "close", "replace", "stat")
 
@@ -85,6 +89,31 @@ def test_a_kill_before_every_call_of_the_system(spec: Path, is_old: bool) -> Non
     assert call > 10
 
 
+def test_a_kill_around_a_signature(spec: Path, tmp_path_factory: pytest.TempPathFactory) -> None:
+    pair = new_pair(tmp_path_factory.mktemp("keys"), "release")
+    signer, policy = Signer(str(pair.private)), Policy(pair.public)
+    old = compile_spec(load_spec(spec, {"seed": "1"}), embed_weights=True).plan
+    new = compile_spec(load_spec(spec, {"seed": "2"}), embed_weights=True).plan
+    plan = Path("a.cpu.plan")
+
+    def release(content: Plan) -> None:
+        write(content, plan, embed_weights=False)
+        sign_file(str(plan), signer, expected=open_plan(plan))
+
+    seen, call, killed = set(), 0, True
+    while killed:
+        release(old)
+        before = plan.read_bytes()
+        killed = write_and_die(lambda: release(new), call)
+        report = check(plan, policy=policy)
+        # Plan and signature are two files: between them there is a moment in which no policy takes the pair.
+        assert [reason.code for reason in report.reasons] in ([], ["CAD6023"])
+        assert check(plan, full=True).verdict == "ok"
+        seen.add((plan.read_bytes() == before, report.verdict))
+        call += 3
+    assert seen == {(True, "ok"), (False, "incompatible"), (False, "ok")}
+
+
 def compiling(spec: Path, seed: int, stderr: int = subprocess.DEVNULL) -> subprocess.Popen[bytes]:
     command = [sys.executable, "-m", "cadencec", "compile", str(spec), "-o", "a.cpu.plan", "--set", f"seed={seed}"]
     return subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=stderr)
@@ -115,10 +144,13 @@ def test_kills_at_random_moments(spec: Path) -> None:
     assert compiling(spec, 0).wait() == 0
     whole_s = time.monotonic() - started
     outcomes = set()
-    for seed in range(1, 30):
+    for seed in range(1, 51):
         before = Path("a.cpu.plan").read_bytes()
         process = compiling(spec, seed)
-        time.sleep(choose.uniform(0.7, 1.5) * whole_s)
+        # At any time, and twice as often around the end, where files are written.
+        time.sleep(
+            choose.choice([choose.uniform(0, 1.2), choose.uniform(0.8, 1.1), choose.uniform(0.8, 1.1)]) * whole_s
+        )
         process.kill()
         process.wait()
         outcomes.add(Path("a.cpu.plan").read_bytes() == before)

@@ -10,6 +10,7 @@ import stat
 import threading
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
+from tempfile import TemporaryFile
 from types import FrameType
 
 from cadence_runtime.errors import UsageError
@@ -37,14 +38,23 @@ def replace_file(path: str | os.PathLike[str], pieces: Sequence[bytes]) -> int:
                 raise
             _sync_folder(folder)
     except (OSError, ValueError) as error:
-        reason = (error.strerror if isinstance(error, OSError) else str(error)) or type(error).__name__
-        hint = "nothing was written; free some space or choose another folder"
-        raise UsageError("CAD9205", "the file cannot be written", got=reason.lower(), at=shown, hint=hint) from None
+        raise _refused(shown, error) from None
     return size
 
 
+def check_writable(path: str | os.PathLike[str]) -> None:
+    """Raise UsageError CAD9202, CAD9204 or CAD9205 where no file can be put at the path; worth asking before long work.
+    The file that it tries has no name."""
+    check_place(path)
+    try:
+        with TemporaryFile(dir=os.path.dirname(os.path.realpath(path))):
+            pass
+    except OSError as error:
+        raise _refused(os.fspath(path), error) from None
+
+
 def check_place(path: str | os.PathLike[str]) -> None:
-    """Raise UsageError CAD9202 or CAD9204 where no file can be put at the path; worth asking before long work."""
+    """Raise UsageError CAD9202 or CAD9204 where no file can stand at the path."""
     shown, final = os.fspath(path), os.path.realpath(path)
     folder = os.path.dirname(final)
     if not os.path.isdir(folder):
@@ -55,6 +65,12 @@ def check_place(path: str | os.PathLike[str]) -> None:
         return
     if not stat.S_ISREG(mode):
         raise not_regular(shown, mode)
+
+
+def _refused(path: str, error: OSError | ValueError) -> UsageError:
+    reason = (error.strerror if isinstance(error, OSError) else str(error)) or type(error).__name__
+    hint = "what stood there still stands; free some space or choose another folder"
+    return UsageError("CAD9205", "the file cannot be written", got=reason.lower(), at=path, hint=hint)
 
 
 def _write(path: str, pieces: Sequence[bytes]) -> int:
