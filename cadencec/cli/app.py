@@ -88,6 +88,48 @@ def explain_verb(spec: str, overrides: dict[str, str], limit: int, as_json: bool
     return exit_code(found)
 
 
+@app.command(
+    "init",
+    epilog=examples(
+        "cadencec init ./model.py:build",
+        "cadencec init package.module:build --push 'x:float32[1,512]' --cadence '32 ms' -o model.yaml",
+        "cadencec init ./model.py:build --push 'tok:int64[1,8]<32 last=false' --push 'tok:int64[1,3]<32 last=true'",
+    ),
+)
+@click.argument("entry")
+@click.option("-o", "--output", metavar="SPEC", help="Where the spec goes; the module's name with .yaml by default.")
+@click.option(
+    "--push",
+    "pushes",
+    multiple=True,
+    metavar="INPUTS",
+    help="What one push brings: NAME:DTYPE[SIZES], with <UPPER for integers, or NAME=VALUE. Repeatable.",
+)
+@click.option("--name", metavar="NAME", help="The model's name; the module's by default.")
+@click.option("--cadence", metavar="TIME", help="The time between two pushes, such as '80 ms'.")
+@click.option("--horizon", type=click.IntRange(min=1), metavar="EVENTS", help="The pushes of a session at most.")
+@click.option("--steps", type=click.IntRange(min=4), default=400, show_default=True,
+              help="Pushes after which what still grows counts as growing for ever.")  # fmt: skip
+@click.option("--force", is_flag=True, help="Replace a spec that is there.")
+@set_option
+@json_option
+def init_verb(as_json: bool, **given: Any) -> None:
+    """Watch a module run and write a first clock spec.
+
+    Inputs come from the module's `example_inputs`, or from --push. What was seen stands in comments; what could not be
+    seen is a question there. The spec is compiled before it is written, so a model that no plan can serve is told as
+    `compile` would tell it.
+    """
+    from cadencec.init import Request, init_file, render, to_json
+
+    with streams.progress() as progress:
+        report = init_file(Request(**given), progress)
+    if as_json:
+        streams.put_json("cadencec.init/1", to_json(report))
+    else:
+        streams.put(render(report))
+
+
 @app.command("inspect", epilog=examples("cadencec inspect model.cpu.plan", "cadencec inspect model.cpu.plan --json"))
 @click.argument("plan")
 @click.option("--sbom", is_flag=True, help="Print the bill of materials instead: CycloneDX 1.6, as JSON.")
