@@ -59,9 +59,12 @@ def faults(policy: Policy, plan: str, digests: Mapping[str, str]) -> Iterator[Ca
     path = signature_path(plan)
     try:
         status = os.stat(path)
-    except OSError as error:
+    except FileNotFoundError:
         if policy.required:
-            yield _unsigned(path, error)
+            yield _unsigned(path)
+        return
+    except OSError as error:
+        yield _invalid(policy, path, (error.strerror or type(error).__name__).lower())
         return
     if not stat.S_ISREG(status.st_mode) or status.st_size > MAX_BYTES:
         yield _invalid(policy, path, f"no file of at most {MAX_BYTES} bytes")
@@ -89,12 +92,12 @@ def _files(policy: Policy) -> str:
     return ", ".join(map(str, paths))
 
 
-def _unsigned(path: str, error: OSError) -> IncompatibleError:
+def _unsigned(path: str) -> IncompatibleError:
     return IncompatibleError(
         "CAD6021",
         "the plan is not signed",
         expected="a signature beside it",
-        got=(error.strerror or type(error).__name__).lower(),
+        got="nothing",
         at=path,
         hint="get it from where the plan comes from, or make it: `cadencec sign`",
     )

@@ -81,7 +81,7 @@ def test_an_unsigned_plan(release: Release) -> None:
     assert str(refusal(release)) == (
         "CAD6021: the plan is not signed\n"
         "  expected: a signature beside it\n"
-        "  got:      no such file or directory\n"
+        "  got:      nothing\n"
         f"  at:       {release.signature}\n"
         "  hint:     get it from where the plan comes from, or make it: `cadencec sign`"
     )
@@ -224,6 +224,13 @@ def test_something_else_than_a_file(release: Release) -> None:
     release.signature.unlink()
     release.signature.mkdir()
     assert refusal(release).code == "CAD6022"
+
+
+def test_a_signature_that_cannot_be_read_is_not_the_same_as_none(release: Release) -> None:
+    release.signature.unlink()
+    release.signature.symlink_to(release.signature.name)
+    error = refusal(release, replace(release.policy, required=False))
+    assert (error.code, error.got) == ("CAD6022", "too many levels of symbolic links")
 
 
 def test_no_damage_to_a_signature_escapes(release: Release) -> None:
