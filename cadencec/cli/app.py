@@ -6,7 +6,18 @@ import click
 
 from cadencec import __version__
 from cadencec.cli import streams
-from cadencec.cli.options import PROGRAM, App, examples, json_option, policy_option, set_option
+from cadencec.cli.options import (
+    COMPLETE,
+    FILE,
+    PROGRAM,
+    App,
+    examples,
+    file_option,
+    json_option,
+    policy_option,
+    set_option,
+    weights_option,
+)
 
 TARGETS = click.Choice(["cpu", "cuda"])
 
@@ -30,8 +41,8 @@ def app() -> None:
         "cadencec compile model.yaml -o out/model.cpu.plan --embed-weights --set P=300",
     ),
 )
-@click.argument("spec")
-@click.option("-o", "--output", metavar="PLAN", help="Where the plan goes; NAME.TARGET.plan in this folder by default.")
+@click.argument("spec", type=FILE)
+@file_option("-o", "--output", metavar="PLAN", text="Where the plan goes; NAME.TARGET.plan in this folder by default.")
 @click.option("--target", type=TARGETS, default="cpu", show_default=True, help="What the plan runs on.")
 @click.option("--embed-weights", is_flag=True, help="Put the weights into the plan instead of a file beside it.")
 @click.option("--dump-tape", is_flag=True, help="List the ops of every tape, before the summary.")
@@ -65,7 +76,7 @@ def compile_verb(as_json: bool, dump_tape: bool, **given: Any) -> None:
 
 
 @app.command("explain", epilog=examples("cadencec explain specs/silero_vad.yaml", "cadencec explain model.yaml --json"))
-@click.argument("spec")
+@click.argument("spec", type=FILE)
 @click.option(
     "--limit", type=click.IntRange(min=1), default=200_000, show_default=True, help="Configurations to look at."
 )
@@ -97,7 +108,7 @@ def explain_verb(spec: str, overrides: dict[str, str], limit: int, as_json: bool
     ),
 )
 @click.argument("entry")
-@click.option("-o", "--output", metavar="SPEC", help="Where the spec goes; the module's name with .yaml by default.")
+@file_option("-o", "--output", metavar="SPEC", text="Where the spec goes; the module's name with .yaml by default.")
 @click.option(
     "--push",
     "pushes",
@@ -131,7 +142,7 @@ def init_verb(as_json: bool, **given: Any) -> None:
 
 
 @app.command("inspect", epilog=examples("cadencec inspect model.cpu.plan", "cadencec inspect model.cpu.plan --json"))
-@click.argument("plan")
+@click.argument("plan", type=FILE)
 @click.option("--sbom", is_flag=True, help="Print the bill of materials instead: CycloneDX 1.6, as JSON.")
 @json_option
 def inspect_verb(plan: str, sbom: bool, as_json: bool) -> None:
@@ -149,8 +160,8 @@ def inspect_verb(plan: str, sbom: bool, as_json: bool) -> None:
 
 
 @app.command("check", epilog=examples("cadencec check model.cpu.plan", "cadencec check model.cpu.plan --full --json"))
-@click.argument("plan")
-@click.option("--weights", metavar="FILE", help="The weights file; the one beside the plan by default.")
+@click.argument("plan", type=FILE)
+@weights_option
 @click.option("--target", type=TARGETS, help="Also require that the plan is for this target.")
 @click.option("--full", is_flag=True, help="Read all weights and compare their digests.")
 @policy_option
@@ -177,10 +188,10 @@ def check_verb(as_json: bool, **given: Any) -> int:
         "cadencec sign model.cpu.plan --key signer.key.pem --certificate signer.pem",
     ),
 )
-@click.argument("plan")
-@click.option("--key", required=True, metavar="FILE", help="A private key on P-256, P-384 or P-521 (PEM).")
-@click.option("--certificate", metavar="FILE", help="The key's certificate, then those between it and a root (PEM).")
-@click.option("--weights", metavar="FILE", help="The weights file; the one beside the plan by default.")
+@click.argument("plan", type=FILE)
+@file_option("--key", metavar="FILE", text="A private key on P-256, P-384 or P-521 (PEM).", required=True)
+@file_option("--certificate", metavar="FILE", text="The key's certificate, then those between it and a root (PEM).")
+@weights_option
 @json_option
 def sign_verb(plan: str, key: str, certificate: str | None, weights: str | None, as_json: bool) -> None:
     """Sign a plan together with its weights file.
@@ -203,9 +214,9 @@ def sign_verb(plan: str, key: str, certificate: str | None, weights: str | None,
         "cadencec verify model.cpu.plan --spec model.yaml --events 500",
     ),
 )
-@click.argument("plan")
-@click.option("--spec", required=True, metavar="SPEC", help="The clock spec that the plan was compiled from.")
-@click.option("--weights", metavar="FILE", help="The weights file; the one beside the plan by default.")
+@click.argument("plan", type=FILE)
+@file_option("--spec", metavar="SPEC", text="The clock spec that the plan was compiled from.", required=True)
+@weights_option
 @policy_option
 @click.option("--events", type=click.IntRange(min=1), default=200, show_default=True, help="Events over all walks.")
 @click.option(
@@ -237,12 +248,17 @@ def verify_verb(as_json: bool, **given: Any) -> int:
         "cadencec run model.cpu.plan --input feed.npz -o out.npz --seed 7",
     ),
 )
-@click.argument("plan")
+@click.argument("plan", type=FILE)
 @click.option(
-    "--input", "source", required=True, metavar="FILE", help="A .wav recording, or an .npz of arrays by input name."
+    "--input",
+    "source",
+    required=True,
+    type=FILE,
+    metavar="FILE",
+    help="A .wav recording, or an .npz of arrays by input name.",
 )
-@click.option("-o", "--output", "target", required=True, metavar="FILE", help="An .npz, .json or .wav file.")
-@click.option("--weights", metavar="FILE", help="The weights file; the one beside the plan by default.")
+@file_option("-o", "--output", "target", metavar="FILE", text="An .npz, .json or .wav file.", required=True)
+@weights_option
 @policy_option
 @click.option("--event", metavar="EVENT", help="The event that takes the recording, where there are several.")
 @click.option("--tail", type=click.Choice(["pad", "drop", "refuse"]), default="pad", show_default=True,
@@ -281,15 +297,15 @@ def run_verb(as_json: bool, **given: Any) -> None:
         "cadencec diff old.yaml new.yaml --exit-code",
     ),
 )
-@click.argument("a")
-@click.argument("b")
+@click.argument("a", type=FILE)
+@click.argument("b", type=FILE)
 @click.option("--offsets", is_flag=True, help="Also tell where things moved to.")
 @click.option("--full", is_flag=True, help="List every change.")
 @click.option("--any-model", is_flag=True, help="Compare plans of different models.")
 @click.option("--exit-code", is_flag=True, help="Exit with 3 where they differ.")
 @click.option("--fail-on", multiple=True, metavar="GATE",
               help="Exit with 3 where MEASURE,+5% grows more, or changed:PART changes. Repeatable.")  # fmt: skip
-@click.option("--html", metavar="FILE", help="Also write a page of it.")
+@file_option("--html", metavar="FILE", text="Also write a page of it.")
 @json_option
 def diff_verb(as_json: bool, **given: Any) -> int:
     """Tell what changed between two plans, or two specs.
@@ -315,9 +331,9 @@ def diff_verb(as_json: bool, **given: Any) -> int:
         "cadencec report model.cpu.plan --c-header -o model.h",
     ),
 )
-@click.argument("plan")
-@click.option("-o", "--output", metavar="FILE", help="What to write; the plan's name with .html or .h by default.")
-@click.option("--spec", metavar="SPEC", help="The plan's clock spec, for what the released code allocates.")
+@click.argument("plan", type=FILE)
+@file_option("-o", "--output", metavar="FILE", text="What to write; the plan's name with .html or .h by default.")
+@file_option("--spec", metavar="SPEC", text="The plan's clock spec, for what the released code allocates.")
 @click.option("--c-header", is_flag=True, help="Write a C header with the plan's interface instead.")
 @json_option
 def report_verb(as_json: bool, **given: Any) -> None:
@@ -340,3 +356,20 @@ def schema_verb() -> None:
     from cadencec.spec import json_schema
 
     streams.put_object(json_schema())
+
+
+@app.command(
+    "completion",
+    epilog=examples(
+        'eval "$(cadencec completion bash)"',
+        "cadencec completion fish > ~/.config/fish/completions/cadencec.fish",
+    ),
+)
+@click.argument("shell", type=click.Choice(["bash", "zsh", "fish"]))
+def completion_verb(shell: str) -> None:
+    """Print what makes a shell complete verbs, options and files."""
+    from click.shell_completion import get_completion_class
+
+    found = get_completion_class(shell)
+    if found is not None:  # always: it is one of the choices
+        streams.put(found(app, {}, PROGRAM, COMPLETE).source())

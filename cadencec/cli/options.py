@@ -12,6 +12,10 @@ from cadencec.cli.guard import Request, guarded
 Callback = TypeVar("Callback", bound=Callable[..., Any])
 
 PROGRAM = "cadencec"
+COMPLETE = "_CADENCEC_COMPLETE"
+"""The variable by which a shell asks for completions."""
+FILE = click.Path()
+"""Only so that shells complete it: who reads a file says what is wrong with it."""
 
 
 class App(click.Group):
@@ -49,7 +53,18 @@ def json_option(callback: Callback) -> Callback:
 def policy_option(callback: Callback) -> Callback:
     """Add `--policy FILE`."""
     text = "A public key, or trusted certificates (PEM): refuse a plan and weights that are not signed under them."
-    return click.option("--policy", metavar="FILE", help=text)(callback)
+    return file_option("--policy", metavar="FILE", text=text)(callback)
+
+
+def file_option(*names: str, metavar: str, text: str, required: bool = False) -> Callable[[Callback], Callback]:
+    """Add an option that takes a file."""
+    return click.option(*names, type=FILE, metavar=metavar, help=text, required=required)
+
+
+def weights_option(callback: Callback) -> Callback:
+    """Add `--weights FILE`."""
+    text = "The weights file; the one beside the plan by default."
+    return file_option("--weights", metavar="FILE", text=text)(callback)
 
 
 def set_option(callback: Callback) -> Callback:
