@@ -8,10 +8,14 @@ from cadence_runtime.errors import CadenceError, IncompatibleError, UsageError
 from cadencec.diff.facts import MEASURES, Facts, Launches
 
 PARTS = (
-    "clocks", "counters", "regions", "stages", "events", "keys", "demand", "captures", "images", "weights",
-    "numerics", "environment", "provenance", "offsets",
+    "clocks", "counters", "regions", "stages", "events", "keys", "demand", "arena", "captures", "images", "library",
+    "weights", "constants", "numerics", "environment", "provenance", "offsets",
 )  # fmt: skip
 """Parts in the order in which they are shown: what was declared, what follows, what was captured, with what."""
+
+
+SHAPES = 3
+"""Launch shapes of a capture that are told one by one."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,6 +69,11 @@ class Diff:
     def differs(self) -> bool:
         """Whether anything that was compared differs. Sizes of files follow from the rest."""
         return any(part.changes for part in self.parts)
+
+    @property
+    def left_out(self) -> tuple[str, ...]:
+        """The parts that could not be compared."""
+        return tuple(part.name for part in self.parts if part.why_not)
 
     @property
     def faults(self) -> tuple[CadenceError, ...]:
@@ -122,7 +131,7 @@ def _part(name: str, before: Facts, after: Facts) -> PartDiff:
 
 _NEEDS = {
     "keys": ("keys",), "demand": ("demand",), "captures": ("tapes", "graphs", "blob-table", "nodes", "transitions"),
-    "images": ("graphs", "blob-table"),
+    "images": ("graphs", "blob-table"), "library": ("graphs", "blob-table"),
 }  # fmt: skip
 """Sections of a plan, or findings of a spec, without which a part is not known."""
 
@@ -131,7 +140,7 @@ def _why_not(name: str, before: Facts, after: Facts) -> str:
     for facts in (before, after):
         if set(facts.unread).intersection(_NEEDS.get(name, ())):
             return f"{facts.path} is damaged" if facts.kind == "plan" else f"the timeline of {facts.path} is not proven"
-    if before.target != after.target and name in ("captures", "images", "environment", "offsets"):
+    if before.target != after.target and name in ("captures", "arena", "images", "library", "environment", "offsets"):
         return f"one is for {before.target}, the other for {after.target}"
     return ""
 
@@ -154,14 +163,17 @@ def _count(launches: Launches) -> str:
 
 
 def launch_changes(before: Launches, after: Launches) -> Iterator[str]:
-    """Yield what changed in a capture: kernels or ops added and removed, launch shapes, parameters."""
+    """Yield what changed in a capture: kernels or ops added and removed, launch shapes, parameters, and the frame."""
     left, right = Counter(before.names), Counter(after.names)
     yield from (f"+{count} {name}" for name, count in (right - left).items())
     yield from (f"-{count} {name}" for name, count in (left - right).items())
     if before.names == after.names:
-        shapes = sum(a != b for a, b in zip(before.shapes, after.shapes, strict=True))
+        shapes = [i for i, (a, b) in enumerate(zip(before.shapes, after.shapes, strict=True)) if a != b]
         rest = sum(a != b for a, b in zip(before.rest, after.rest, strict=True))
-        yield from ([f"{shapes} with another launch shape"] if shapes else [])
+        yield from ([f"{len(shapes)} with another launch shape"] if shapes else [])
+        yield from (f"{after.names[i]}: {before.shapes[i]} -> {after.shapes[i]}" for i in shapes[:SHAPES])
         yield from ([f"{rest} with other parameters"] if rest else [])
     elif left == right:
         yield "in another order"
+    names = dict.fromkeys((*before.frame, *after.frame))
+    yield from (f"other {name}" for name in names if before.frame.get(name) != after.frame.get(name))

@@ -28,11 +28,14 @@ MEASURES = {
 @dataclass(frozen=True, slots=True)
 class Launches:
     """What a capture runs, op by op or node by node: names, launch shapes (`grid 64x1x1 ...`, empty for an op), and all
-    else that the bits may depend on. Addresses are in none of them."""
+    else of each that the bits may depend on. `frame` has by name what holds of all of them together: edges, what
+    pointers lead to, storages, the interface. Addresses are in none of it: a pointer leads to a name and a distance, or
+    to the n-th buffer of scratch."""
 
     names: tuple[str, ...]
     shapes: tuple[str, ...]
     rest: tuple[object, ...]
+    frame: Mapping[str, object]
 
 
 @dataclass(frozen=True, slots=True)

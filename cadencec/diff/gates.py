@@ -33,11 +33,15 @@ class Gate:
 
 @dataclass(frozen=True, slots=True)
 class Verdict:
-    """Whether a gate is passed, and the figures."""
+    """Whether a gate is passed, and the figures: for a measure before, after and at most, for a part the changes."""
 
     gate: str
     passed: bool
     why: str
+    before: int | None = None
+    after: int | None = None
+    at_most: int | None = None
+    changes: int | None = None
 
 
 def parse_gate(text: str) -> Gate:
@@ -71,8 +75,9 @@ def _measure(diff: Diff, gate: Gate) -> Verdict:
     allowed = gate.allowed * found.before if gate.is_share else gate.allowed
     grown = found.after - found.before
     unit = f" {found.unit}" if found.unit else ""
-    why = f"{found.before:,} -> {found.after:,}{unit}, at most {int(found.before + allowed):,}"
-    return Verdict(gate.text, grown <= allowed, why)
+    most = int(found.before + allowed)
+    why = f"{found.before:,} -> {found.after:,}{unit}, at most {most:,}"
+    return Verdict(gate.text, grown <= allowed, why, found.before, found.after, most)
 
 
 def _part(diff: Diff, gate: Gate) -> Verdict:
@@ -80,4 +85,4 @@ def _part(diff: Diff, gate: Gate) -> Verdict:
     if found is None or found.why_not:
         return Verdict(gate.text, False, "not compared" + (f": {found.why_not}" if found else ""))
     count = len(found.changes)
-    return Verdict(gate.text, not count, f"{count} changed" if count else "unchanged")
+    return Verdict(gate.text, not count, f"{count} changed" if count else "unchanged", changes=count)

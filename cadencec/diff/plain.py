@@ -1,6 +1,7 @@
 """A diff as JSON, schema `cadencec.diff/1`."""
 
 from collections.abc import Sequence
+from dataclasses import asdict
 from typing import Any
 
 from cadence_runtime.errors import CadenceError
@@ -18,7 +19,8 @@ def to_json(diff: Diff, verdicts: Sequence[Verdict]) -> dict[str, Any]:
         "after": _side(diff.after),
         "measures": {m.name: {"before": m.before, "after": m.after, "unit": m.unit or None} for m in diff.measures},
         "parts": {part.name: _part(part) for part in diff.parts},
-        "gates": [{"gate": v.gate, "passed": v.passed, "why": v.why} for v in verdicts],
+        "not_compared": list(diff.left_out),
+        "gates": [asdict(verdict) for verdict in verdicts],
     }
 
 

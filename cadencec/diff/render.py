@@ -21,12 +21,19 @@ def _head(diff: Diff) -> Iterator[str]:
     before, after = diff.before, diff.after
     target = before.target if before.target == after.target else f"{before.target} and {after.target}"
     model = before.model if before.model == after.model else f"{before.model} and {after.model}"
-    verdict = "differs" if diff.differs else "same"
+    verdict = verdict_of(diff)
     yield click.style(f"{model}: {verdict}", bold=True) + (f", for {target}" if target else "")
     yield f"  a  {before.path}"
     yield f"  b  {after.path}"
     for fault in diff.faults:
         yield click.style(f"  {fault.code}: {fault.what}", fg="red") + (f", {fault.at}" if fault.at else "")
+
+
+def verdict_of(diff: Diff) -> str:
+    """Return what a reviewer wants to know first."""
+    if diff.differs:
+        return "differs"
+    return "same as far as it could be compared" if diff.left_out or diff.faults else "same"
 
 
 def _gates(verdicts: Sequence[Verdict]) -> Iterator[str]:

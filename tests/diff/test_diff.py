@@ -110,7 +110,9 @@ def test_launches_of_a_cuda_plan(diff: Diff) -> None:
     node, *others = first.nodes
     wider = replace(first, nodes=(replace(node, grid=(4, 1, 1)), *others))
     report = diff(before, replace(before, cuda=replace(part, graphs=(wider, *rest))))
-    assert changes(report) == {"captures": [("init()", "3 launches", "3 launches: 1 with another launch shape")]}
+    shapes = "_Z3addPfi: grid 2x1x1 block 128x1x1 -> grid 4x1x1 block 128x1x1"
+    wanted = f"3 launches: 1 with another launch shape, {shapes}"
+    assert changes(report) == {"captures": [("init()", "3 launches", wanted)]}
     other = replace(first, nodes=(replace(node, params=bytes(8) + b"\x11\0\0\0"), *others))
     report = diff(before, replace(before, cuda=replace(part, graphs=(other, *rest))))
     assert changes(report) == {"captures": [("init()", "3 launches", "3 launches: 1 with other parameters")]}
@@ -126,7 +128,9 @@ def test_a_cpu_and_a_cuda_plan_of_one_model() -> None:
     cpu, cuda = GOLDEN
     report = diff_files(Request(str(cpu), str(cuda)))
     assert not report.diff.differs
-    assert [part.name for part in report.diff.parts if part.why_not] == ["captures", "images", "environment"]
+    assert [part.name for part in report.diff.parts if part.why_not] == [
+        "arena", "captures", "images", "library", "environment",
+    ]  # fmt: skip
     assert "not compared: one is for cpu, the other for cuda" in render(report.diff, ())
 
 
@@ -187,7 +191,8 @@ def test_what_is_no_gate(text: str) -> None:
         "CAD9303: `--fail-on` takes a measure or a part\n"
         "  expected: MEASURE, MEASURE,+5% or MEASURE,+10MiB with one of memory, state, scratch, weights, constants, "
         "plan, keys, captures, nodes, kernels, images; or changed:PART with one of clocks, counters, regions, stages, "
-        "events, keys, demand, captures, images, weights, numerics, environment, provenance, offsets\n"
+        "events, keys, demand, arena, captures, images, library, weights, constants, numerics, environment, "
+        "provenance, offsets\n"
         f"  got:      `{text}`"
     )
 
@@ -303,7 +308,8 @@ def test_json_and_page(two: tuple[Path, Path], tmp_path: Path) -> None:
     assert (body["schema"], body["kind"], body["differs"]) == ("cadencec.diff/1", "plan", True)
     assert body["measures"]["keys"] == {"before": 4, "after": 5, "unit": None}
     assert body["parts"]["keys"]["changes"][0]["kind"] == "added"
-    assert body["gates"] == [{"gate": "keys", "passed": False, "why": "4 -> 5, at most 4"}]
+    figures = {"before": 4, "after": 5, "at_most": 4, "changes": None}
+    assert body["gates"] == [{"gate": "keys", "passed": False, "why": "4 -> 5, at most 4", **figures}]
     page = (tmp_path / "d.html").read_text()
     assert page.startswith("<!doctype html>") and "http" not in page and "<script" not in page
     assert "step(x=[1,1,4], kv=[1,4,4])" in page

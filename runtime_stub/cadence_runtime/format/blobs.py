@@ -115,9 +115,10 @@ def read_blobs(
 
 @dataclass(frozen=True, slots=True)
 class UnreadBlob:
-    """A blob of which only the table was read: it has a length, and no content."""
+    """A blob of which only the table was read: it has a length and the digest that the table claims, no content."""
 
     size_bytes: int
+    sha256: str
 
     def __len__(self) -> int:
         return self.size_bytes
@@ -126,7 +127,8 @@ class UnreadBlob:
 def read_blob_table(table: bytes, section: Extent) -> tuple[tuple[UnreadBlob, ...], tuple[str, ...]]:
     """Return the length of every blob, and the digest that it claims. Raises PlanError CAD5008 to CAD5015."""
     rows = _rows(table, section)
-    return tuple(UnreadBlob(row.extent.raw_bytes) for row in rows), tuple(row.sha256.hex() for row in rows)
+    blobs = tuple(UnreadBlob(row.extent.raw_bytes, row.sha256.hex()) for row in rows)
+    return blobs, tuple(blob.sha256 for blob in blobs)
 
 
 def _rows(table: bytes, section: Extent) -> list[_Row]:

@@ -84,8 +84,8 @@ def header(extents: Sequence[Extent]) -> bytes:
     return head + hashlib.sha256(head + table).digest() + table
 
 
-def read_table(source: Source) -> dict[str, Extent]:
-    """Return the extents of the sections by name.
+def read_table(source: Source, *, whole: bool = True) -> dict[str, Extent]:
+    """Return the extents of the sections by name; those of a file that is not `whole` may reach behind its end.
 
     Raises PlanError CAD5001 to CAD5009: magic, then version, size, digest, and the table itself.
     """
@@ -95,7 +95,7 @@ def read_table(source: Source) -> dict[str, Extent]:
         raise _cut_short(f"at least {HEADER_BYTES} bytes", source.size_bytes)
     _, major, minor, count, size, reserved = _HEADER.unpack(head[: _HEADER.size])
     _check_version(major, minor)
-    if source.size_bytes < size:
+    if source.size_bytes < (size if whole else HEADER_BYTES + TABLE_BYTES):
         raise _cut_short(f"{size} bytes", source.size_bytes)
     if source.size_bytes > size:
         raise PlanError(
@@ -109,6 +109,12 @@ def read_table(source: Source) -> dict[str, Extent]:
     table = source.read(HEADER_BYTES, TABLE_BYTES)
     check_digest("the header and the section table", head[: _HEADER.size] + table, head[_HEADER.size :])
     return dict(zip(SECTIONS, _extents(table, size), strict=True))
+
+
+def read_version(source: Source) -> tuple[int, int]:
+    """Return the version of a file whose table was read."""
+    _, major, minor, *_ = _HEADER.unpack(source.read(0, _HEADER.size))
+    return int(major), int(minor)
 
 
 def _check_magic(head: bytes) -> None:

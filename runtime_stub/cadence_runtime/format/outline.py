@@ -11,7 +11,7 @@ from typing import Any, TypeVar, cast
 
 from cadence_runtime.errors import CadenceError, PlanError
 from cadence_runtime.format.blobs import Decompress, UnreadBlob, fetch, read_blob_table
-from cadence_runtime.format.file import Extent, read_table
+from cadence_runtime.format.file import Extent, read_table, read_version
 from cadence_runtime.format.graphs import decode_graphs
 from cadence_runtime.format.manifest import Manifest, decode_manifest
 from cadence_runtime.format.plan import Plan
@@ -21,14 +21,19 @@ from cadence_runtime.format.tapes import decode_tapes
 from cadence_runtime.format.validate import validate
 
 Found = TypeVar("Found")
+CUT_SHORT = "CAD5003"
 
 
 @dataclass(frozen=True, slots=True)
 class Outline:
-    """A plan whose blobs have lengths only. `extents` are those of the sections by name, in order; `unread` are the
-    sections that could not be read, and stand empty in `plan`; `faults` says why, or which rules the plan breaks."""
+    """A plan whose blobs have lengths only.
+
+    `version` is that of the file's format; `extents` are those of the sections by name, in order; `unread` are the
+    sections that could not be read, and stand empty in `plan`; `faults` says why, or which rules the plan breaks.
+    """
 
     plan: Plan
+    version: str
     size_bytes: int
     extents: tuple[tuple[str, Extent], ...]
     unread: tuple[str, ...]
@@ -49,9 +54,15 @@ def read_outline(path: str | os.PathLike[str], *, decompress: Decompress | None)
 class _Reader:
     def __init__(self, source: Source, decompress: Decompress | None) -> None:
         self.source, self.decompress = source, decompress
-        self.extents: dict[str, Extent] = read_table(source)
         self.unread: list[str] = []
         self.faults: list[CadenceError] = []
+        try:
+            self.extents: dict[str, Extent] = read_table(source)
+        except PlanError as fault:
+            if fault.code != CUT_SHORT:
+                raise
+            self.extents = read_table(source, whole=False)
+            self.faults.append(fault)
 
     def outline(self, path: str) -> Outline:
         manifest: Manifest = decode_manifest(self._bytes("manifest"))
@@ -67,9 +78,14 @@ class _Reader:
         if not self.unread:
             self._validate(plan, blobs[1])
         faults = tuple(located(fault, path) for fault in self.faults)
-        return Outline(plan, self.source.size_bytes, tuple(self.extents.items()), tuple(self.unread), faults)
+        version = ".".join(map(str, read_version(self.source)))
+        return Outline(plan, version, self.source.size_bytes, tuple(self.extents.items()), tuple(self.unread), faults)
 
     def _bytes(self, name: str) -> bytes:
+        upper = self.extents[name].upper
+        if upper > self.source.size_bytes:
+            what, got = f"section `{name}` is cut off", f"{self.source.size_bytes} bytes"
+            raise PlanError(CUT_SHORT, what, expected=f"{upper} bytes", got=got, hint="copy the plan again")
         return fetch(self.source, self.extents[name], f"section `{name}`", self.decompress)
 
     def _part(self, name: str, decode: Callable[[bytes], Found], instead: Any) -> Found:
