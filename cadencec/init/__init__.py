@@ -15,7 +15,7 @@ from cadencec.init.write import Heading, event_names, spec_text
 from cadencec.plan.compile import CompiledPlan, compile_spec
 from cadencec.spec.load import parse_spec
 from cadencec.spec.source import compose_value, plain
-from cadencec.spec.values import read_entry, read_option, read_time
+from cadencec.spec.values import read_entry, read_file_name, read_option, read_time
 from cadencec.trace.model import load_model
 
 __all__ = ["Report", "Request", "init_file", "render", "to_json"]
@@ -65,7 +65,7 @@ def init_file(request: Request, progress: Progress = lambda phase, done, total: 
     Raises what `compile` raises for a model that no plan can serve; UsageError CAD9401 where a spec stands already,
     CAD9402 for a push that cannot be read, and CAD92xx for a file that cannot be written.
     """
-    name = request.name or _name(request.entry)
+    name = _name(request.entry) if request.name is None else read_file_name(request.name)
     output = request.output or f"{name}.yaml"
     _check_free(output, request.force)
     cadence_s = None if request.cadence is None else read_time(request.cadence)
@@ -108,10 +108,6 @@ def _checked(
     return text, compile_spec(parse_spec(text, output), progress=progress)
 
 
-def _option(key: str, text: str) -> Any:
-    return read_option(plain(compose_value(text, f"--set {key}")[0]))
-
-
 def _check_free(output: str, force: bool) -> None:
     check_place(output)
     if os.path.exists(output) and not force:
@@ -138,7 +134,8 @@ def _relative(entry: str, folder: str) -> str:
 def render(report: Report) -> str:
     """Return what was found for people."""
     found, inferred, plan = report.observations, report.inferred, report.compiled.plan
-    lines = [f"{report.path}: {len(inferred.regions)} regions, {', '.join(event_names(found))}"]
+    count = len(inferred.regions)
+    lines = [f"{report.path}: {count} region{'' if count == 1 else 's'}, {', '.join(event_names(found))}"]
     for region in inferred.regions:
         kind, cap = region.retention
         lines.append(f"  {region.name:<24} {kind if cap is None else f'{kind} {cap}'}: {region.why}")
@@ -154,13 +151,14 @@ def render(report: Report) -> str:
 
 def to_json(report: Report) -> dict[str, Any]:
     """Return what was found as plain JSON values."""
-    found = report.observations
+    found, inferred = report.observations, report.inferred
+    names = event_names(found)
     return {
         "path": report.path,
         "questions": report.questions,
         "pushes": [
             {"event": name, "inputs": dict(zip(found.names, map(_form, kind), strict=True))}
-            for name, kind in zip(event_names(found), found.kinds, strict=True)
+            for name, kind in zip(names, found.kinds, strict=True)
         ],
         "regions": [
             {
@@ -174,8 +172,17 @@ def to_json(report: Report) -> dict[str, Any]:
                 "why": region.why,
                 "question": region.question or None,
             }
-            for region in report.inferred.regions
+            for region in inferred.regions
         ],
+        "clocks": {name: str(ratio) for name, ratio in inferred.clocks.items()},
+        "advance": dict(zip(names, inferred.advance, strict=True)),
+        "orders": None
+        if inferred.guards is None
+        else {
+            "start" if before < 0 else names[before]: [names[kind] for kind in allowed]
+            for before, allowed in inferred.guards.items()
+        },
+        "grows": {"regions": list(inferred.grows), "pushes": found.longest, "raised": found.raised or None},
         "keys": len(report.compiled.plan.captures),
     }
 

@@ -12,8 +12,9 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
 
-from cadence_runtime.errors import TraceError
+from cadence_runtime.errors import SpecError, TraceError
 from cadencec.init.observe import Leaf, Observations, Seen
+from cadencec.spec.values import read_leaf
 
 Retention = tuple[str, int | None]
 
@@ -52,8 +53,9 @@ class Inferred:
 
 def infer(found: Observations) -> Inferred:
     """Return what explains the observations. Raises TraceError CAD3416 for a nest that changes, CAD3417 for lengths
-    that no retention explains, CAD3418 for regions whose rates no clock has."""
+    that no retention explains, CAD3418 for regions whose rates no clock has, CAD3420 for leaves without a name."""
     _check_nest(found)
+    _check_paths(found)
     single = [_region(path, found) for path in found.start if _forms(path, found) and not _is_int(path, found)]
     regions = _named(_joined(single))
     clocks, clock_of, advance = _clocks(regions, len(found.kinds))
@@ -77,6 +79,20 @@ def _check_nest(found: Observations) -> None:
                 got="leaves that come or go: " + ", ".join(f"`{path}`" for path in strange[:5]),
                 hint="keep the nest, and set leaves that are not there yet to None",
             )
+
+
+def _check_paths(found: Observations) -> None:
+    for path in found.start:
+        try:
+            read_leaf(path)
+        except SpecError as error:
+            raise TraceError(
+                "CAD3420",
+                "a clock spec cannot name a leaf of the state",
+                expected=error.expected,
+                got=f"`{path}`",
+                hint="give the state keys without blanks and brackets",
+            ) from error
 
 
 def _forms(path: str, found: Observations) -> list[tuple[str, tuple[int, ...]]]:
@@ -174,10 +190,11 @@ def _varying(path: str, base: Region, axis: int, found: Observations) -> Region:
     longest = max(after for _, _, after in pairs if after is not None)
     stays = any(before == after == longest for _, before, after in pairs)
     cap = longest if stays else None
-    restarts, advance = [], []
+    restarts, advance, guesses = [], [], []
     for kind in range(len(found.kinds)):
         own = [(before, after) for number, before, after in pairs if number == kind]
-        by = _advance(own, cap, longest, found.kinds[kind])
+        by, is_guess = _advance(own, cap, longest, found.kinds[kind])
+        guesses += [by or 0] if is_guess else []
         is_back = by is None and all(after == (first or 0) for _, after in own)
         if by is None and not is_back:
             shown = ", ".join(f"{before} -> {after}" for before, after in own[:6])
@@ -190,6 +207,8 @@ def _varying(path: str, base: Region, axis: int, found: Observations) -> Region:
         f"grew up to {cap} and stayed there" if cap is not None else f"grew by {_some(advance)} a push, up to {longest}"
     )
     question = "" if cap is not None else "is there no length at which it stops? then `retain: {window: ...}`"
+    if guesses:
+        question = f"full behind one push: how many rows does a push bring? here {_some(guesses)} (`advance`)"
     return replace(
         base, shape=shape, start=first, retention=kind_, advance=tuple(advance), restarts=tuple(restarts), why=why,
         question=question,
@@ -206,21 +225,23 @@ def _length(leaf: Leaf, axis: int) -> int | None:
 
 def _advance(
     own: Sequence[tuple[int | None, int | None]], cap: int | None, longest: int, kind: Sequence[object]
-) -> int | None:
-    """Return by how many rows a kind of push moves a region, or None where no number explains what was seen."""
+) -> tuple[int | None, bool]:
+    """Return by how many rows a kind of push moves a region, or None where no number explains what was seen; and
+    whether that is one of several numbers that do."""
     known = [(before or 0, after) for before, after in own if after is not None]
     free = {after - before for before, after in known if cap is None or after < cap}
     least = max((after - before for before, after in known if after == cap), default=0)
     if len(free) > 1 or any(by < 0 for by in free):
-        return None
+        return None, False
     if free:
         by = free.pop()
-        return by if all(after == (min(before + by, cap) if cap else before + by) for before, after in known) else None
+        explains = all(after == (min(before + by, cap) if cap else before + by) for before, after in known)
+        return (by if explains else None), False
     if all(before == after for before, after in known) and longest == 0:
-        return 0
+        return 0, False
     # Never seen below the cap: as many rows as the push brings, if that is enough to fill it.
     brought = [size for form in kind if isinstance(form, tuple) for size in form[1] if size >= max(least, 1)]
-    return min(brought, default=max(least, 1))
+    return min(brought, default=max(least, 1)), True
 
 
 def _unexplained(path: str, got: str, hint: str) -> TraceError:

@@ -44,8 +44,8 @@ class Seen:
 @dataclass(frozen=True, slots=True)
 class Observations:
     """`kinds` are the distinct pushes, `start` the leaves of a fresh session, `seen` everything that was run;
-    `orders` are the pairs of kinds that may follow one another, -1 standing for the start. `capped` says that long
-    runs ended by themselves; otherwise something still grew after `steps` pushes."""
+    `orders` are the pairs of kinds that may follow one another, -1 standing for the start. `longest` is how many pushes
+    a session had in which lengths never repeated, and `raised` what ended it, if anything did."""
 
     names: tuple[str, ...]
     kinds: tuple[tuple[Form, ...], ...]
@@ -53,8 +53,8 @@ class Observations:
     start: dict[str, Leaf]
     seen: tuple[Seen, ...]
     orders: frozenset[tuple[int, int]]
-    capped: bool
-    steps: int
+    longest: int
+    raised: str
     on_meta: bool
     values: dict[str, tuple[int, int]]
 
@@ -71,9 +71,11 @@ def observe(model: Model, pushes: Pushes, steps: int) -> Observations:
         seen.append(one)
         orders.add((last, one.kind))
         last = one.kind
-    orders |= _orders(runner, pushes, seen)
-    long_runs = _Long(model, runner, pushes)
-    ended = [long_runs.run(kind, steps, seen) for kind in range(len(kinds))]
+    tried, states = _orders(runner, pushes, seen)
+    orders |= tried
+    long_runs = _Long(model, runner, pushes, states, orders)
+    endless = [run for run in (long_runs.run(kind, steps, seen) for kind in range(len(kinds))) if not run.settled]
+    raised = min((run for run in endless if run.raised), key=lambda run: run.pushes, default=None)
     return Observations(
         names=pushes.names,
         kinds=kinds,
@@ -81,8 +83,8 @@ def observe(model: Model, pushes: Pushes, steps: int) -> Observations:
         start=leaves_of(runner.start()),
         seen=tuple(seen),
         orders=frozenset(orders),
-        capped=all(ended),
-        steps=steps,
+        longest=raised.pushes if raised else max((run.pushes for run in endless), default=0),
+        raised=raised.raised if raised else "",
         on_meta=long_runs.on_meta,
         values=_ranges(pushes),
     )
@@ -183,70 +185,102 @@ def _rows(before: Tensor, after: Tensor) -> Iterator[tuple[int, tuple[int, ...]]
             yield axis, rows
 
 
-def _orders(runner: _Runner, pushes: Pushes, seen: list[Seen]) -> set[tuple[int, int]]:
-    """Try every kind at the start and after every other; return the orders that run."""
+def _orders(
+    runner: _Runner, pushes: Pushes, seen: list[Seen]
+) -> tuple[set[tuple[int, int]], dict[int, tuple[object, int]]]:
+    """Try every kind at the start and after every other; return the orders that run, and a state after each kind with
+    the pushes that led to it."""
     found: set[tuple[int, int]] = set()
     example = {kind_of(values): values for values in reversed(pushes.values)}
-    states: dict[int, object] = {-1: runner.start()}
+    states: dict[int, tuple[object, int]] = {-1: (runner.start(), 0)}
     waiting = [-1]
     while waiting:
         before = waiting.pop(0)
         for kind, form in enumerate(runner.kinds):
             try:
-                state, one = runner.push(states[before], example[form])
+                state, one = runner.push(states[before][0], example[form])
             except CadenceError:
                 continue
             seen.append(one)
             found.add((before, kind))
             if kind not in states:
-                states[kind] = state
+                states[kind] = state, states[before][1] + 1
                 waiting.append(kind)
-    return found
+    return found, states
+
+
+@dataclass(frozen=True, slots=True)
+class _Run:
+    """How a long run ended: after how many pushes of the session, whether lengths repeated, or what it raised."""
+
+    pushes: int
+    settled: bool
+    raised: str = ""
 
 
 @dataclass(slots=True)
 class _Long:
-    """Long runs of one kind."""
+    """Long runs of one kind, with others between where it may not follow itself."""
 
     model: Model
     runner: _Runner
     pushes: Pushes
+    states: dict[int, tuple[object, int]]
+    orders: set[tuple[int, int]]
     on_meta: bool = False
 
-    def run(self, kind: int, steps: int, seen: list[Seen]) -> bool:
-        """Push one kind until lengths repeat; return whether they did. A kind that may not come first starts from the
-        states before it in the examples."""
-        values = next(v for v in self.pushes.values if kind_of(v) == self.runner.kinds[kind])
-        try:
-            return self._repeat(self.runner, self.runner.start(), values, min(steps, 12), seen) or (
-                self._repeat_on_meta(values, steps, seen)
-            )
-        except CadenceError:
-            return True  # the order is not allowed, which the tried orders tell
+    def run(self, kind: int, steps: int, seen: list[Seen]) -> _Run:
+        """Push one kind until lengths repeat, for `steps` pushes at most, from a state in which it may come."""
+        last = next((last for last in self.states if (last, kind) in self.orders), None)
+        if last is None:
+            return _Run(0, True)
+        run = self._repeat(self.runner, kind, last, min(steps, 12), seen)
+        return run if run.settled or run.raised else self._repeat_on_meta(kind, last, steps, seen)
 
-    def _repeat_on_meta(self, values: Sequence[object], steps: int, seen: list[Seen]) -> bool:
+    def _repeat_on_meta(self, kind: int, last: int, steps: int, seen: list[Seen]) -> _Run:
         meta = torch.device("meta")
+        new: list[Seen] = []
         try:
             model = Model(_on(self.model.adapter, meta), self.model.entry, meta)
-            runner = _Runner(model, _call(model, self.pushes.names), self.runner.kinds)
-            given = [value.to(meta) if isinstance(value, Tensor) else value for value in values]
-            new: list[Seen] = []
-            done = self._repeat(runner, runner.start(), given, steps, new)
+            run = self._repeat(
+                _Runner(model, _call(model, self.pushes.names), self.runner.kinds), kind, last, steps, new, meta
+            )
         except Exception:
-            return self._repeat(self.runner, self.runner.start(), values, steps, seen)
+            return self._repeat(self.runner, kind, last, steps, seen)
+        if run.raised:
+            return self._repeat(self.runner, kind, last, steps, seen)
         seen += new
         self.on_meta = True
-        return done
+        return run
 
-    def _repeat(self, runner: _Runner, state: object, values: Sequence[object], steps: int, seen: list[Seen]) -> bool:
-        settled = 0
+    def _repeat(
+        self, runner: _Runner, kind: int, last: int, steps: int, seen: list[Seen], device: torch.device | None = None
+    ) -> _Run:
+        example = {runner.kinds.index(kind_of(values)): values for values in reversed(self.pushes.values)}
+        state, done = self.states[last]
+        if device is not None:
+            leaves = flatten(state)
+            state = rebuild(state, lambda path: _moved(leaves[path], device))
+            example = {number: [_moved(value, device) for value in values] for number, values in example.items()}
+        settled, turn = 0, len(runner.kinds)
         for _ in range(steps):
-            state, one = runner.push(state, values, look=False)
+            here = next((k for k in (kind, *range(turn)) if (last, k) in self.orders), None)
+            if here is None:
+                return _Run(done, True)
+            try:
+                state, one = runner.push(state, example[here], look=False)
+            except CadenceError as error:
+                return _Run(done, False, error.got or error.what)
             seen.append(one)
+            last, done = here, done + 1
             settled = settled + 1 if one.before == one.after else 0
             if settled == SETTLED:
-                return True
-        return False
+                return _Run(done, True)
+        return _Run(done, False)
+
+
+def _moved(value: object, device: torch.device) -> object:
+    return value.to(device) if isinstance(value, Tensor) else value
 
 
 def _on(adapter: object, device: torch.device) -> object:

@@ -8,10 +8,11 @@ import ast
 import importlib
 import inspect
 import json
+import math
 import re
 import sys
 import textwrap
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from types import ModuleType
@@ -22,7 +23,9 @@ from torch import Tensor
 from torch.utils import _pytree as pytree
 
 from cadence_runtime.errors import TraceError, UsageError
-from cadencec.trace.model import Model
+from cadence_runtime.host.expression import RESERVED
+from cadencec.trace.model import Model, failure
+from cadencec.trace.neutral import neutral
 from cadencec.trace.operands import DTYPE_NAMES, DTYPES
 
 Literal = bool | int | str
@@ -31,7 +34,7 @@ Form = tuple[str, tuple[int, ...]] | Literal
 
 _TENSOR = re.compile(r"(?P<name>\w+):(?P<dtype>\w+)\[(?P<sizes>[\d,\s]*)\](?:<(?P<upper>\d+))?")
 _LITERAL = re.compile(r"(?P<name>\w+)=(?P<value>\S+)")
-FLOAT_SCALE = 1.0
+MOST_ELEMENTS = 1 << 28
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,6 +61,9 @@ def described(texts: Sequence[str]) -> Pushes:
     generator = torch.Generator().manual_seed(0)
     rows = [_described(text, generator) for text in texts]
     names = [name for name, _ in rows[0]]
+    for name in names:
+        if not name.isidentifier() or name in RESERVED or names.count(name) > 1:
+            raise _bad_push(texts[0], f"names of their own that a spec may have, unlike `{name}`")
     for text, row in zip(texts, rows, strict=True):
         if [name for name, _ in row] != names:
             raise _bad_push(text, f"the inputs {', '.join(names)}, as in the first push")
@@ -83,9 +89,17 @@ def _random(text: str, match: "re.Match[str]", generator: torch.Generator) -> Te
     if dtype is None:
         raise _bad_push(text, f"a dtype of {', '.join(DTYPES)}")
     sizes = [int(size) for size in match["sizes"].split(",") if size]
+    elements = math.prod(sizes)
+    if elements > MOST_ELEMENTS:
+        raise _bad_push(text, f"at most {MOST_ELEMENTS:,} elements a tensor")
     if dtype.is_floating_point or dtype.is_complex:
-        return (torch.randn(sizes, generator=generator, dtype=torch.float64) * FLOAT_SCALE).to(dtype)
-    return torch.randint(0, int(match["upper"] or 2), sizes, generator=generator).to(dtype)
+        if match["upper"]:
+            raise _bad_push(text, f"no `<{match['upper']}`, which integers have")
+        return torch.randn(sizes, generator=generator, dtype=torch.float64).to(dtype)
+    upper, most = int(match["upper"] or 2), 2 if dtype == torch.bool else torch.iinfo(dtype).max + 1
+    if not 0 < upper <= most:
+        raise _bad_push(text, f"a bound from 1 to {most:,}, as {match['dtype']} has")
+    return torch.randint(0, min(upper, 2**63 - 1), sizes, generator=generator).to(dtype)
 
 
 def _literal(text: str) -> Literal:
@@ -102,7 +116,7 @@ def _bad_push(text: str, expected: str) -> UsageError:
 
 def examples(entry: str, model: Model) -> Pushes:
     """Return the example inputs of the entry's module. Raises TraceError CAD3414 where there are none, CAD3415 for what
-    is no input."""
+    is no input, CAD3421 where the function raises."""
     module = _module(entry)
     made = getattr(module, "example_inputs", None)
     if not callable(made):
@@ -113,7 +127,15 @@ def examples(entry: str, model: Model) -> Pushes:
             got="none",
             hint='describe the inputs of a push: --push "x:float32[1,16]"',
         )
-    rows = [tuple(pytree.tree_leaves(item)) for item in made()]
+    with neutral():
+        try:
+            given = made()
+        except (Exception, SystemExit) as error:
+            raise failure("CAD3421", "`example_inputs` gives no pushes", error) from error
+    if not isinstance(given, Iterable):
+        expected, got = "a list of pushes", f"`{type(given).__name__}`"
+        raise TraceError("CAD3415", "the example inputs are not those of one stage", expected=expected, got=got)
+    rows = [tuple(pytree.tree_leaves(item)) for item in given]
     if not rows or len({len(row) for row in rows}) != 1:
         expected = "at least one push, each with as many inputs"
         got = f"{len(rows)} pushes of {sorted({len(row) for row in rows})} inputs"

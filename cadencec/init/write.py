@@ -10,6 +10,8 @@ from cadencec.init.infer import Inferred, Region
 from cadencec.init.observe import Observations
 from cadencec.init.pushes import Form
 
+SESSION = 16
+"""The pushes of a session that grows, where nobody says."""
 COMMENT_AT = 48
 """The column at which comments begin, where the line is shorter."""
 
@@ -38,6 +40,10 @@ def _commented(line: str, comment: str) -> str:
     return f"{line:<{COMMENT_AT}}  # {comment}" if comment else line
 
 
+def _count(count: int, one: str, many: str) -> str:
+    return f"{count} {one if count == 1 else many}"
+
+
 def _flow(value: object) -> str:
     """Return a value as YAML on one line."""
     return (
@@ -49,8 +55,7 @@ def _flow(value: object) -> str:
 
 
 def _head(heading: Heading, found: Observations, inferred: Inferred) -> Iterator[str]:
-    pushes = f"{found.examples} push{'' if found.examples == 1 else 'es'}"
-    kinds = f"{len(found.kinds)} kind{'' if len(found.kinds) == 1 else 's'}"
+    pushes, kinds = _count(found.examples, "push", "pushes"), _count(len(found.kinds), "kind", "kinds")
     where = ", long runs on the meta device" if found.on_meta else ""
     yield f"# Clock spec of {heading.name}, as `cadencec init` saw the model run: {pushes} of {kinds}{where}."
     yield "# Comments say what was seen. Behind a ? stands what could not be seen: answer it, and delete it."
@@ -195,9 +200,11 @@ def _word(name: str, form: Form, others: list[Form]) -> str:
 
 def _horizon(heading: Heading, found: Observations, inferred: Inferred) -> Iterator[str]:
     if inferred.grows:
-        events = heading.horizon or found.examples
-        told = "as `--horizon` says" if heading.horizon else "as many pushes as were given"
-        yield f"# {', '.join(inferred.grows)} grew all along, over {found.steps} pushes."
+        events = heading.horizon or min(max(found.examples, SESSION), max(found.longest, 1))
+        told = "as `--horizon` says" if heading.horizon else "a guess"
+        yield f"# {', '.join(inferred.grows)} grew all along, over {_count(found.longest, 'push', 'pushes')}."
+        if found.raised:
+            yield f"# The push behind them raised: {found.raised}"
         yield f"# ? how many pushes is a session long at most: here {told}"
         yield f"horizon: {events} events"
     elif heading.horizon:

@@ -169,7 +169,7 @@ def load_model(
             adapter = function(**options)
         except (Exception, SystemExit) as error:
             _let_ours_through(error)
-            raise _failure("CAD3406", f"`{entry}` failed", error) from error
+            raise failure("CAD3406", f"`{entry}` failed", error) from error
     _check_protocol(adapter, entry)
     if device.type != "cpu":
         adapter.to(device)
@@ -201,10 +201,10 @@ def _import(place: str, base_folder: Path, entry: str) -> ModuleType:
         missing = getattr(error, "name", None) or place
         if place == missing or place.startswith(f"{missing}.") or isinstance(error, IsADirectoryError):
             raise _no_module(place, entry) from None
-        raise _failure("CAD3402", f"`{place}` cannot be imported", error) from error
+        raise failure("CAD3402", f"`{place}` cannot be imported", error) from error
     except (Exception, SystemExit) as error:
         _let_ours_through(error)
-        raise _failure("CAD3402", f"`{place}` cannot be imported", error) from error
+        raise failure("CAD3402", f"`{place}` cannot be imported", error) from error
 
 
 def _execute(path: Path, place: str) -> ModuleType:
@@ -306,7 +306,8 @@ def _let_ours_through(error: BaseException) -> None:
         raise error
 
 
-def _failure(code: str, what: str, error: BaseException) -> TraceError:
+def failure(code: str, what: str, error: BaseException) -> TraceError:
+    """Return the error for code of the user that raised, with what it raised and the line."""
     text, name = str(error).strip().partition("\n")[0], type(error).__name__
     at = SourceLines().of_error(error)
     if isinstance(error, SyntaxError) and error.filename:

@@ -146,6 +146,33 @@ def test_orders_that_do_not_run_are_guarded(init: Init) -> None:
     assert events["push"]["when"] == "last == 0 or last == 1 or last == 2"
 
 
+def test_a_kind_that_may_not_come_first_is_run_behind_others(init: Init) -> None:
+    step = """if last and s["h"] is not None: raise ValueError("begun already")
+                if not last and s["h"] is None: raise ValueError("not begun")
+                h = x if last else torch.cat([s["h"], x])
+                return {"h": h[-30:].clone()}, x * 2"""
+    spec = init(step, '{"h": None}', "x:float32[8,4] last=true", "x:float32[1,4] last=false")
+    assert spec["regions"]["h"]["retain"] == {"window": 30}  # type: ignore[index]
+    assert "horizon" not in spec
+
+
+def test_growth_that_raises_is_told_and_bounds_the_horizon(init: Init) -> None:
+    step = """h = torch.cat([s["h"], x])
+                if len(h) > 20: raise ValueError("the table is full")
+                return {"h": h}, x + h.sum(0)"""
+    spec = init(step, '{"h": torch.zeros(0, 4)}', "x:float32[2,4]", holds=False)
+    text = Path("model.yaml").read_text()
+    assert "h grew all along, over 10 pushes.\n# The push behind them raised: ValueError: the table is full\n" in text
+    assert spec["horizon"] == "10 events"
+
+
+def test_a_window_that_one_push_fills_asks_how_many_rows_it_brings(init: Init) -> None:
+    init('return {"h": torch.cat([s["h"], x.repeat(5, 1)])[-3:].clone()}, x', '{"h": torch.zeros(0, 4)}')
+    assert (
+        "? full behind one push: how many rows does a push bring? here 4 (`advance`)" in Path("model.yaml").read_text()
+    )
+
+
 def test_integers_ask_for_their_range(init: Init) -> None:
     spec = init('return s, torch.ones(9)[x] + s["h"]', '{"h": torch.zeros(4)}', "x:int64[2,4]<7")
     lower, upper = spec["stages"]["step"]["inputs"]["x"]["range"]  # type: ignore[index]
@@ -183,6 +210,14 @@ def test_long_runs_are_on_the_meta_device_where_the_model_allows(
     assert report.observations.on_meta
     assert report.inferred.regions[0].retention == ("window", 50)
     assert report.path == "model.yaml"
+
+
+def test_json_has_what_was_inferred(tmp_path: Path) -> None:
+    report = init_file(Request(case("01"), str(tmp_path / "case.yaml")))
+    found = to_json(report)
+    assert found["clocks"] == {"tick": "1"}
+    assert set(found["advance"]) == {push["event"] for push in found["pushes"]}
+    assert found["grows"]["regions"] == list(report.inferred.grows)
 
 
 def test_the_same_model_gives_the_same_bytes(tmp_path: Path) -> None:
@@ -260,6 +295,33 @@ def test_example_inputs_of_different_stages(tmp_path: Path) -> None:
     )
 
 
+def test_example_inputs_that_are_no_list(tmp_path: Path) -> None:
+    assert refused(tmp_path, "return s, x", extra="def example_inputs():\n    return 3\n") == (
+        "error CAD3415: the example inputs are not those of one stage\n"
+        "  expected: a list of pushes\n"
+        "  got:      `int`\n"
+    )
+
+
+def test_example_inputs_that_raise(tmp_path: Path) -> None:
+    extra = "def example_inputs():\n    raise OSError('no audio file')\n"
+    assert refused(tmp_path, "return s, x", extra=extra) == (
+        "error CAD3421: `example_inputs` gives no pushes\n"
+        "  got:      OSError: no audio file\n"
+        "  at:       model.py:11: raise OSError('no audio file')\n"
+    )
+
+
+def test_a_leaf_that_a_spec_cannot_name(tmp_path: Path) -> None:
+    body = 'return {"in proj": x}, x\n    def init_state(self):\n        return {"in proj": torch.zeros(2, 4)}'
+    assert refused(tmp_path, body, "--push", "x:float32[2,4]") == (
+        "error CAD3420: a clock spec cannot name a leaf of the state\n"
+        "  expected: a path such as `layers.0.h`, or `.` for the state itself\n"
+        "  got:      `in proj`\n"
+        "  hint:     give the state keys without blanks and brackets\n"
+    )
+
+
 def test_a_state_that_changes_its_structure(tmp_path: Path) -> None:
     body = 'return {**s, f"h{len(s)}": x}, x'
     assert refused(tmp_path, body, "--push", "x:float32[2,4]") == (
@@ -326,6 +388,12 @@ def test_a_spec_that_is_there(tmp_path: Path) -> None:
         ("x:float32[1,512", "words like `x:float32[1,16]`, `tok:int64[1,8]<32` or `last=false`"),
         ("", "at least one input"),
         ("x:float33[1]", "a dtype of "),
+        ("x:uint8[1]<300", "a bound from 1 to 256, as uint8 has"),
+        ("x:int64[1]<0", "a bound from 1 to "),
+        ("x:float32[1]<3", "no `<3`, which integers have"),
+        ("x:float32[99999,99999]", "at most 268,435,456 elements a tensor"),
+        ("x:float32[1] x:float32[1]", "names of their own that a spec may have, unlike `x`"),
+        ("min:float32[1]", "names of their own that a spec may have, unlike `min`"),
     ],
 )
 def test_pushes_that_describe_nothing(text: str, expected: str) -> None:
