@@ -1,5 +1,6 @@
 # Every target sets up .venv first when it is missing or older than the pins.
 PYTHON ?= python3
+FUZZ_S ?= 300
 BIN := .venv/bin
 STAMP := .venv/.stamp
 PIP := $(BIN)/pip --disable-pip-version-check
@@ -25,16 +26,17 @@ $(STAMP): requirements.lock requirements-models.lock pyproject.toml runtime_stub
 demo: $(STAMP) ## compile Silero VAD, replay a recording in a fresh process, compare with the stock model
 	$(call script,scripts/demo.py)
 
-test: $(STAMP) ## run the tests (no soak, fuzz or gpu)
-	$(BIN)/pytest -q -n 2 -m "not soak and not fuzz and not gpu"
+test: $(STAMP) ## run the tests (no soak or gpu)
+	$(BIN)/pytest -q -n 2 -m "not soak and not gpu"
 
 soak: $(STAMP) ## run the long tests
 	$(BIN)/pytest -q -m soak
 
-check: $(STAMP) ## lint, format, security rules and strict types
+check: $(STAMP) ## lint, format, security rules, strict types, known vulnerabilities
 	$(BIN)/ruff check
 	$(BIN)/ruff format --check
 	$(BIN)/mypy
+	$(BIN)/python scripts/audit.py
 
 test-gpu: $(STAMP) ## run the tests that need a CUDA device
 	$(BIN)/pytest -q -m gpu
@@ -44,8 +46,8 @@ bench: $(STAMP) ## time the replay of Silero VAD against the stock model, record
 	$(call script,scripts/bench_recorder.py)
 	$(call script,scripts/bench_diff.py)
 
-fuzz: $(STAMP) ## feed random inputs by the thousand
-	$(BIN)/pytest -q -m fuzz
+fuzz: $(STAMP) ## feed random plans, specs and modules for FUZZ_S seconds
+	$(BIN)/python scripts/fuzz.py --seconds $(FUZZ_S)
 
 golden: $(STAMP) ## write today's plans beside the golden ones, never over them
 	$(call script,scripts/golden.py)

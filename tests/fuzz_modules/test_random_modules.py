@@ -76,9 +76,3 @@ def test_a_thousand_random_modules_replay() -> None:
 @pytest.mark.soak
 def test_a_hundred_times_undeclared_state_is_refused() -> None:
     hunt(trapped, replays_or_is_refused, 100)
-
-
-@pytest.mark.fuzz
-def test_many_random_modules_replay() -> None:
-    hunt(recipes, replays, 10_000)
-    hunt(trapped, replays_or_is_refused, 1_000)

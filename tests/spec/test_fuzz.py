@@ -4,7 +4,6 @@ import re
 from pathlib import Path
 from typing import Any
 
-import pytest
 import yaml
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
@@ -131,12 +130,3 @@ def test_specs_with_values_replaced(data: st.DataObject) -> None:
 @slow
 def test_any_override(name: str, value: str) -> None:
     accepted(load(BASE.encode(), {name: value}))
-
-
-@pytest.mark.fuzz
-@given(st.data())
-@settings(deadline=None, max_examples=20_000, suppress_health_check=[HealthCheck.too_slow])
-def test_specs_with_anything_replaced_by_the_thousand(data: st.DataObject) -> None:
-    mutation = data.draw(st.integers(0, 2))
-    test = [test_specs_with_pieces_replaced, test_specs_with_words_swapped, test_specs_with_values_replaced][mutation]
-    test.hypothesis.inner_test(data)  # type: ignore[attr-defined]
