@@ -24,7 +24,12 @@ MODULES = {
 CALLS = {
     "eval", "exec", "compile", "__import__", "import_module", "os.system", "os.popen", "os.execv", "os.spawnv",
     "torch.load", "torch.jit.load", "torch.ops.load_library", "torch.hub.load", "numpy.load", "np.load",
+    "ctypes.CDLL", "ctypes.cdll.LoadLibrary",
 }  # fmt: skip
+
+
+FOREIGN_POINTERS = {"bindings.py", "driver.py"}
+"""Modules of the CUDA player that pack parameters for the driver, with ctypes."""
 
 
 def called(tree: ast.AST) -> Iterator[tuple[int, str]]:
@@ -48,7 +53,10 @@ def faults(tree: ast.AST) -> list[str]:
 
 @pytest.mark.parametrize("path", FILES, ids=lambda path: str(path.relative_to(RUNTIME)))
 def test_the_runtime_runs_nothing_by_name(path: Path) -> None:
-    assert faults(ast.parse(path.read_bytes())) == []
+    found = faults(ast.parse(path.read_bytes()))
+    if path.parent.name == "cuda" and path.name in FOREIGN_POINTERS:
+        found = [fault for fault in found if not fault.endswith("imports ctypes")]
+    assert found == []
 
 
 @pytest.mark.parametrize("line", ["import pickle", "from subprocess import run", "eval(text)", "torch.load(path)"])
