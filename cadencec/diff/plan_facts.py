@@ -216,6 +216,7 @@ class Places:
         self._io = base.get("io", 0)
         self._starts, self._names = [at for at, _ in rows], [name for _, name in rows]
         self._fixed: dict[int, str] = {}
+        self._section_of: dict[int, str] = {}
         self._own: dict[int, str] = {}
         self._met: dict[int, int] = {}
 
@@ -234,7 +235,10 @@ class Places:
         own = self._own.get(offset)
         if own is not None:
             return own
-        section = next((name for lower, upper, name in self._sections if lower <= offset < upper), "the end")
+        section = self._section_of.get(offset)
+        if section is None:
+            section = next((name for lower, upper, name in self._sections if lower <= offset < upper), "the end")
+            self._section_of[offset] = section
         if section in ("weights", "constants", "state"):
             index = max(bisect_right(self._starts, offset) - 1, 0)
             name = f"{self._names[index]} + {offset - self._starts[index]}" if self._names else section
