@@ -41,10 +41,11 @@ check: $(STAMP) ## lint, format, security rules, strict types, known vulnerabili
 test-gpu: $(STAMP) ## run the tests that need a CUDA device
 	$(BIN)/pytest -q -m gpu
 
-bench: $(STAMP) ## time the replay of Silero VAD against the stock model, recording, and diff
+bench: $(STAMP) ## time the replay of Silero VAD against the stock model, recording, diff and validation
 	$(call script,scripts/bench_silero.py)
 	$(call script,scripts/bench_recorder.py)
 	$(call script,scripts/bench_diff.py)
+	$(call script,scripts/bench_validate.py)
 
 fuzz: $(STAMP) ## feed random plans, specs and modules for FUZZ_S seconds
 	$(BIN)/python scripts/fuzz.py --seconds $(FUZZ_S)
