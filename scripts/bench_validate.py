@@ -1,7 +1,7 @@
 """Times the validation of a plan of 1,000 keys and 300 MB: its structure, and all of it with the digests of 32 blobs.
 
-Beside it stands what hashlib takes for as many bytes in memory, on one thread. Exit code 1 where the structure takes more
-than 0.3 s. The plan is made by hand (`tests/format/plans.py`); its blobs are random, as weights are.
+Beside it stands what hashlib takes for as many bytes in memory, on one thread. Exit code 1 where the structure takes
+more than 0.3 s. The plan is made by hand (`tests/format/plans.py`); its blobs are random, as weights are.
 """
 
 import hashlib
