@@ -113,6 +113,7 @@ def target_reasons(plan: Plan, target: str | None) -> Iterator[CadenceError]:
 
 
 def _cpu_reasons(plan: Plan) -> Iterator[CadenceError]:
+    from cadence_runtime.cpu.check import op_faults
     from cadence_runtime.cpu.environment import environment
     from cadence_runtime.cpu.numerics import applied, unknown_values
 
@@ -122,24 +123,7 @@ def _cpu_reasons(plan: Plan) -> Iterator[CadenceError]:
         with applied(plan.provenance.numerics):
             here = dict(environment())
         yield from environment_reasons(dict(plan.provenance.environment), here)
-    yield from _op_reasons(plan)
-
-
-def _op_reasons(plan: Plan) -> Iterator[CadenceError]:
-    """A plan may come from elsewhere: its ops are held to what a compiler lets in."""
-    from cadence_runtime.cpu.ops import check_op
-
-    stages = {op.name: tape.stage for tape in plan.tapes for op in tape.ops}
-    for name, stage in sorted(stages.items()):
-        reason = check_op(name)
-        if reason is not None:
-            yield IncompatibleError(
-                "CAD6005",
-                f"the plan holds an op that no CPU player runs, `{name}`",
-                expected="aten ops on plain tensors and numbers",
-                got=reason,
-                at=f"stage `{stage}`",
-            )
+    yield from op_faults(plan)
 
 
 def _cuda_reasons(plan: Plan, part: CudaPart) -> Iterator[CadenceError]:

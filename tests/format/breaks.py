@@ -7,7 +7,7 @@ from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 
-from cadence_runtime.format import reader, source, writer
+from cadence_runtime.format import reader, source, tapes, writer
 from cadence_runtime.format.blobs import encode_blobs
 from cadence_runtime.format.cuda import CudaPart, Edge, Relocation
 from cadence_runtime.format.file import ALIGNMENT, ZSTD, read_table
@@ -295,6 +295,16 @@ def an_input_on_scratch():
 @breaks("CAD5215")
 def control_characters():
     with_op(0, source="model.py:\x1b[31m7")
+
+
+@breaks("CAD5216")
+def endless_tapes():
+    kept = tapes.MAX_WRITTEN_OUT
+    tapes.MAX_WRITTEN_OUT = 60
+    try:
+        read(DATA)
+    finally:
+        tapes.MAX_WRITTEN_OUT = kept
 
 
 # The arena.

@@ -56,6 +56,7 @@ from cadence_runtime.host.program import (
     StageInput,
 )
 from cadence_runtime.host.step import enabled, push, start
+from tests.format.cubins import cubin
 
 ALIGNMENT = 256
 
@@ -69,7 +70,7 @@ def cuda_example() -> Plan:
     """The plan as one for CUDA: every capture is a launch, a fill and a copy within its scratch."""
     plan = example()
     scratch = next(section for section in plan.sections if section.name == "scratch")
-    image = b"\x7fELF, as far as anyone looks at it"
+    image = cubin({"_Z3addPfi": ((0, 8), (8, 4))})
     kernel = Kernel(0, "_Z3addPfi", (0, 8), (8, 4), ((8, 49152),))
     launch = KernelNode(0, (2, 1, 1), (128, 1, 1), 0, bytes(8) + b"\x10\0\0\0", ((4, bytes(64)),), 0)
     fill = MemsetNode(16, 0, 4, 4, 1, 1)

@@ -366,7 +366,7 @@ def test_sections_in_another_order_are_refused():
 
 
 def test_internal_events_without_end_do_not_keep_the_checker_busy(monkeypatch):
-    monkeypatch.setattr(closure, "MAX_PUSHES", 100)
+    monkeypatch.setattr(closure, "MAX_WORK", 1000)
     spin = Event("spin", internal=True, when=parse("pushed < 1000"), effects=(("pushed", parse("pushed + 1")),))
     plan = replace(PLAN, program=replace(PLAN.program, events=(*PLAN.program.events, spin)))
     errors = list(closure.closure_errors(plan))

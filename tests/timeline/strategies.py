@@ -51,7 +51,8 @@ def events(draw: st.DrawFn, name: str, touched: dict[str, list[str]], effects: t
         inputs["token_q"] = [1, rows]
     if internal and when is None:
         when = f"a == {draw(SMALL)}"
-    run = draw(st.lists(st.sampled_from(sorted(touched)), unique=True))
+    fed = [stage for stage in sorted(touched) if stage != "t" or inputs]  # `t` takes the rows of the queue
+    run = draw(st.lists(st.sampled_from(fed), unique=True))
     written = [region for stage in run for region in touched[stage]]
     clock = draw(st.sampled_from(["frame", "token"]))
     ticks = draw(st.sampled_from(["0", "2", "2 * a", "2 * b + 2", *(["2 * n"] if choose else [])]))

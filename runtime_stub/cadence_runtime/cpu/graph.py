@@ -19,9 +19,9 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from cadence_runtime.cpu.check import unmade, wrong_operands
 from cadence_runtime.cpu.literals import HOST, decode
 from cadence_runtime.cpu.ops import OUT_VARIANTS, numbers, schema_of, stand_for_tensors, writes_in_place
-from cadence_runtime.errors import PlanError
 from cadence_runtime.format.tape import Literal, Op, Operand, Tape, View
 
 Locate = Callable[[View], Tensor]
@@ -60,8 +60,11 @@ class GraphBuilder:
             else self._argument(op, i, argument)
             for i, argument in enumerate(arguments)
         ]
-        node = self._append(op.name.partition(".")[0], values, len(op.outs))
-        self._check(op, name, node)
+        try:
+            node = self._append(op.name.partition(".")[0], values, len(op.outs))
+            self._check(op, name, node)
+        except RuntimeError as error:  # no overload takes these values
+            raise wrong_operands(self.tape.stage, op, name, str(error).partition("\n")[0]) from None
         if target is None:
             mutated = _mutated(op, arguments)
             for out, value in zip(op.outs, node.outputs(), strict=True):
@@ -91,12 +94,7 @@ class GraphBuilder:
             return self.external(self.locate(view))
         if view.storage in self._made:
             return self._window(self._made[view.storage], view)
-        raise PlanError(
-            "CAD5602",
-            f"a tape of stage `{self.tape.stage}` reads what none of its ops has made yet",
-            expected="an op that makes it, before it is read",
-            got=f"none for storage {view.storage}",
-        )
+        raise unmade(self.tape.stage, view.storage)
 
     def _window(self, value: Any, view: View) -> Any:
         """Return another view of a result, of the same dtype: others are of storages with memory."""
@@ -120,13 +118,7 @@ class GraphBuilder:
         """The interpreter picks the overload by the types of the values: hold it to the one that the tape names."""
         chosen = node.schema().partition("(")[0]
         if chosen != name and not (chosen.startswith(f"{name.partition('.')[0]}.Scalar") and numbers(op)):
-            raise PlanError(
-                "CAD5603",
-                f"a tape of stage `{self.tape.stage}` calls `{op.name}` with other operands than it takes",
-                expected=str(schema_of(name)),
-                got=node.schema(),
-                at=op.source or None,
-            )
+            raise wrong_operands(self.tape.stage, op, name, node.schema())
 
     def _is_there(self, out: Operand) -> bool:
         if isinstance(out, tuple):

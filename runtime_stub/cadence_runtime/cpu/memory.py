@@ -21,25 +21,31 @@ def zeros(size_bytes: int, what: str) -> Tensor:
 
 
 class Arena:
-    """`size_bytes` of host memory that starts on a multiple of 256 bytes, zeroed."""
+    """`size_bytes` of host memory that starts on a multiple of 256 bytes, zeroed.
+
+    Each tensor on it has a storage of its own that ends where the tensor does and cannot be resized: whatever an op of
+    a plan does with it, torch's own checks keep the op from the bytes beside it.
+    """
 
     def __init__(self, size_bytes: int) -> None:
-        whole = zeros(size_bytes + ALIGNMENT, "the arena of the plan")
-        self._skip = -whole.data_ptr() % ALIGNMENT
-        self._storage = whole.untyped_storage()
-        self.bytes = whole[self._skip : self._skip + size_bytes]
+        whole = zeros(size_bytes + ALIGNMENT, "the arena of the plan").numpy()
+        skip = -whole.ctypes.data % ALIGNMENT
+        self.bytes = whole[skip : skip + size_bytes]
 
     def part(self, offset: int, size_bytes: int) -> Tensor:
         """Return a range of bytes."""
-        return self.bytes[offset : offset + size_bytes]
+        return torch.from_numpy(self.bytes[offset : offset + size_bytes])
 
     def tensor(
         self, offset: int, dtype: str, sizes: tuple[int, ...], strides: tuple[int, ...], first: int = 0
     ) -> Tensor:
         """Return a tensor whose storage begins at byte `offset` and whose elements begin `first` elements later."""
         kind = DTYPES[dtype]
-        start = (self._skip + offset) // kind.itemsize + first
-        return torch.empty(0, dtype=kind, device=HOST).set_(self._storage, start, sizes, strides)
+        if 0 in sizes:
+            return torch.empty_strided(sizes, strides, dtype=kind, device=HOST)
+        last = sum((size - 1) * stride for size, stride in zip(sizes, strides, strict=True))
+        storage = self.part(offset, (first + last + 1) * kind.itemsize).untyped_storage()
+        return torch.empty(0, dtype=kind, device=HOST).set_(storage, first, sizes, strides)
 
     def view(self, offset: int, view: View) -> Tensor:
         """Return a tape's view of a storage that begins at byte `offset`."""

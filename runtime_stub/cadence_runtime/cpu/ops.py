@@ -11,7 +11,8 @@ from typing import Any
 
 import torch
 
-from cadence_runtime.format.tape import Literal, Op, View
+from cadence_runtime.cpu.allowed import is_allowed
+from cadence_runtime.format.tape import Literal, Op, Operand, View
 
 OUT_VARIANTS: dict[str, str] = {
     "aten::_slow_conv2d_forward": "aten::_slow_conv2d_forward.output",
@@ -89,9 +90,6 @@ def _rank(name: str) -> int:
     return RANKS[re.split("[0-9]", name, maxsplit=1)[0]]
 
 
-REFUSED = frozenset(["aten::from_file", "aten::_pin_memory", "aten::set_", "aten::resize_", "aten::_resize_output_"])
-"""Ops that open files or change what memory a tensor stands on."""
-
 PLAIN_TYPES = frozenset(
     ["Tensor", "number", "int", "float", "bool", "complex", "Device", "Generator", "str", "NoneType", "Scalar"]
 )
@@ -104,12 +102,12 @@ def check_op(name: str) -> str | None:
     base = name.partition(".")[0]
     if not base.startswith("aten::"):
         return f"an op of another library, `{base.partition('::')[0]}`"
-    if base in REFUSED:
-        return "an op that reaches beyond its operands"
     try:
         schema = schema_of(name)
     except KeyError:
         return "no op of this torch"
+    if not is_allowed(base.removeprefix("aten::")):
+        return "an op that reaches beyond its operands"
     strange = sorted({_base(argument.type) for argument in (*schema.arguments, *schema.returns)} - PLAIN_TYPES)
     return f"an operand of type {', '.join(strange)}" if strange else None
 
@@ -126,3 +124,72 @@ def _base(kind: Any) -> str:
     while isinstance(kind, torch._C.OptionalType | torch._C.ListType):
         kind = kind.getElementType()
     return str(kind)
+
+
+NUMBERS = frozenset(["bool", "int", "float", "complex"])
+LITERALS: dict[str, frozenset[str]] = {
+    "number": NUMBERS,
+    "int": frozenset(["bool", "int", "dtype", "layout", "memory_format"]),
+    "float": frozenset(["bool", "int", "float"]),
+    "bool": frozenset(["bool"]),
+    "complex": NUMBERS,
+    "Device": frozenset(["device"]),
+    "Generator": frozenset(["generator"]),
+    "str": frozenset(["str"]),
+    "Tensor": NUMBERS,
+}
+"""The kinds of literals that stand for each type of a schema; enums of torch count as ints."""
+
+
+def operand_fault(op: Op) -> str | None:
+    """Return what of an op's operands and results its schema does not take, or None."""
+    schema = schema_of(op.name)
+    positional = [argument for argument in schema.arguments if not argument.kwarg_only]
+    if len(op.args) > len(positional):
+        return f"{len(op.args)} operands"
+    given = {argument.name: operand for argument, operand in zip(positional, op.args, strict=False)}
+    known = {argument.name for argument in schema.arguments}
+    wrong = [name for name, _ in op.kwargs if name in given or name not in known]
+    if wrong:
+        return f"`{wrong[0]}`"
+    given |= dict(op.kwargs)
+    for argument in schema.arguments:
+        if argument.name not in given and not argument.has_default_value():
+            return f"no `{argument.name}`"
+        if argument.name in given and not _takes(argument.type, given[argument.name]):
+            return f"another kind of `{argument.name}`"
+    if len(op.outs) != len(schema.returns) or not all(map(_makes, schema.returns, op.outs)):
+        return "other results"
+    return _unfold_fault(op) if op.name == "aten::unfold_backward" else None
+
+
+def _takes(kind: Any, operand: Operand) -> bool:
+    """Return whether an operand can stand for an argument of this type."""
+    if isinstance(kind, torch._C.OptionalType):
+        return operand in (Literal("none", ""), Literal("generator", "")) or _takes(kind.getElementType(), operand)
+    if isinstance(kind, torch._C.ListType):
+        items = operand if isinstance(operand, tuple) else (operand,)
+        return all(_takes(kind.getElementType(), item) for item in items)
+    if isinstance(operand, View):
+        return isinstance(kind, torch._C.TensorType)
+    return isinstance(operand, Literal) and operand.kind in LITERALS[str(kind)]
+
+
+def _makes(returned: Any, out: Operand) -> bool:
+    """Return whether a result can stand for what a schema returns; an undefined tensor is none."""
+    if isinstance(out, tuple):
+        return isinstance(returned.type, torch._C.ListType) and not any(isinstance(item, tuple) for item in out)
+    return isinstance(out, Literal) or isinstance(returned.type, torch._C.TensorType)
+
+
+def _unfold_fault(op: Op) -> str | None:
+    """torch does not check this one: the windows have to be those that unfolding the result would give."""
+    windows, sizes, *rest = op.args
+    numbers = [int(item.text) for item in (*sizes, *rest) if isinstance(item, Literal) and item.kind == "int"]  # type: ignore[misc]
+    if len(op.args) != 5 or len(numbers) != len(sizes) + 3 or not isinstance(windows, View):  # type: ignore[arg-type]
+        return "other operands than windows, sizes, dim, size and step"
+    *whole, dim, size, step = numbers
+    if not 0 <= dim < len(whole) or step < 1 or not 0 < size <= whole[dim]:
+        return f"windows of {size} every {step} along dim {dim} of {whole}"
+    wanted = [*whole[:dim], (whole[dim] - size) // step + 1, *whole[dim + 1 :], size]
+    return None if list(windows.sizes) == wanted else f"windows {list(windows.sizes)} of {whole}"

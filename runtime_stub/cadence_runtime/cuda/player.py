@@ -112,7 +112,7 @@ class CudaPlayer:
         seed, offset = generator
         self._resident.write(philox[0], np.array([seed, offset], np.uint64).view(np.uint8))
         self._resident.launch(capture)
-        return (seed, offset + philox[1])
+        return (seed, (offset + philox[1]) % 2**64)
 
     def output(self, capture: int, position: int) -> DeviceArray | None:
         row = self.plan.captures[capture]

@@ -4,11 +4,13 @@ What only the driver knows (that a kernel's parameters have these sizes, that a 
 """
 
 import operator
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from functools import lru_cache
+from itertools import pairwise
 from typing import Any
 
 from cadence_runtime.errors import PlanError
+from cadence_runtime.format.cubin import Cubin, CubinError, read_cubin
 from cadence_runtime.format.cuda import (
     CudaPart,
     DeviceGlobal,
@@ -23,7 +25,6 @@ from cadence_runtime.format.cuda import (
 from cadence_runtime.format.plan import Plan
 from cadence_runtime.format.strict_json import shown
 
-ELF = b"\x7fELF"
 WORD_BYTES = 8
 PHILOX_BYTES = 16
 ATTRIBUTE_BYTES = 64
@@ -31,6 +32,12 @@ MAX_GRID = (2**31 - 1, 65535, 65535)
 MAX_BLOCK = (1024, 1024, 64)
 MAX_THREADS = 1024
 MAX_SHARED_BYTES = 1 << 20
+MAX_PARAMS_BYTES = 32764
+FUNCTION_ATTRIBUTES = frozenset([8, 9, 11, 12, 13, 14, 15])
+"""What may be set of a function (CUfunction_attribute): shared memory and clusters."""
+LAUNCH_ATTRIBUTES = frozenset([2, 3, 4, 5, 6, 8, 9, 10, 11, 14])
+"""What may be set of a launch (CUlaunchAttributeID). The others hold addresses or handles of a process, which the
+driver would follow."""
 NODE_KINDS = {MemsetNode: (0,), MemcpyNode: (0, 8)}
 """The relocation words that a fill and a copy have, all of them."""
 
@@ -61,14 +68,14 @@ def _bad_range(what: str, offset: int, size_bytes: int, upper: int, at: str) -> 
 
 def _bad_names(part: CudaPart) -> Iterator[PlanError]:
     """Names go into messages and onto screens as they are."""
-    names = [
+    names = {
         *(image.library for image in part.images),
         *(variable.name for variable in part.globals),
         *(kernel.name for kernel in part.kernels),
         *(snapshot.name for snapshot in part.snapshots),
         *(op for graph in part.graphs for op in graph.ops),
-    ]
-    for name in names:
+    }
+    for name in sorted(names):
         if not name.isprintable():
             yield _error("CAD5707", "a name of the CUDA part is not printable", "printable text", shown(name))
             return
@@ -76,16 +83,18 @@ def _bad_names(part: CudaPart) -> Iterator[PlanError]:
 
 def _bad_part(plan: Plan, part: CudaPart, size: int) -> Iterator[PlanError]:
     yield from _bad_names(part)
+    cubins: dict[int, Cubin] = {}
     for number, image in enumerate(part.images):
         content = plan.blobs[image.blob]
-        start = content[:4] if isinstance(content, bytes) else ELF  # an outline has lengths only
-        if start != ELF:
-            got = start.hex(" ") or "nothing"
-            yield _error("CAD5703", "an image is no cubin", ELF.hex(" "), got, f"image {number}")
+        try:
+            if isinstance(content, bytes):  # an outline has lengths only
+                cubins[number] = read_cubin(content)
+        except CubinError as error:
+            yield _error("CAD5703", "an image is no cubin", "an ELF file of NVIDIA's", str(error), f"image {number}")
     for variable in part.globals:
         yield from _bad_variable(part, variable, size)
     for kernel in part.kernels:
-        yield from _bad_kernel(part, kernel)
+        yield from _bad_kernel(part, kernel, cubins)
     for snapshot in part.snapshots:
         at = f"snapshot {shown(snapshot.name)}"
         yield from _bad_range("a snapshot", snapshot.offset, snapshot.size_bytes, size, at)
@@ -100,6 +109,9 @@ def _bad_variable(part: CudaPart, variable: DeviceGlobal, size: int) -> Iterator
     at = f"device variable {shown(variable.name)}"
     if not 0 <= variable.image < len(part.images):
         yield _error("CAD5703", "an image is not there", f"0 to {len(part.images) - 1}", str(variable.image), at)
+    places = [place for place, _ in variable.pointers]
+    if any(after < before + WORD_BYTES for before, after in pairwise(places)):
+        yield _error("CAD5704", "pointers of a variable share bytes", "sorted, 8 bytes each", shown(places), at)
     for place, offset in variable.pointers:
         if not 0 <= place <= len(variable.data) - WORD_BYTES:
             expected = f"8 bytes within {len(variable.data)}"
@@ -107,14 +119,37 @@ def _bad_variable(part: CudaPart, variable: DeviceGlobal, size: int) -> Iterator
         yield from _bad_range("a pointer's target", offset, 0, size, at)
 
 
-def _bad_kernel(part: CudaPart, kernel: Kernel) -> Iterator[PlanError]:
+def _bad_kernel(part: CudaPart, kernel: Kernel, cubins: Mapping[int, Cubin]) -> Iterator[PlanError]:
     at = f"kernel {shown(kernel.name)}"
     if not 0 <= kernel.image < len(part.images):
         yield _error("CAD5703", "an image is not there", f"0 to {len(part.images) - 1}", str(kernel.image), at)
-    ends = [offset + length for offset, length in zip(kernel.param_offsets, kernel.param_sizes, strict=True)]
+    declared = tuple(zip(kernel.param_offsets, kernel.param_sizes, strict=True))
+    ends = [offset + length for offset, length in declared]
     if any(end > offset for end, offset in zip(ends, kernel.param_offsets[1:], strict=False)):
         expected, got = "ascending, side by side", shown(kernel.param_offsets)
         yield _error("CAD5703", "the parameters of a kernel overlap", expected, got, at)
+    if max(ends, default=0) > MAX_PARAMS_BYTES:
+        expected, got = f"at most {MAX_PARAMS_BYTES} bytes", f"{max(ends)} bytes"
+        yield _error("CAD5703", "a kernel has more parameters than a device takes", expected, got, at)
+    if kernel.image in cubins:
+        yield from _bad_code(kernel, declared, cubins[kernel.image], at)
+    names = [name for name, _ in kernel.attributes]
+    if not _ascending(names) or not FUNCTION_ATTRIBUTES.issuperset(names):
+        expected = f"some of {sorted(FUNCTION_ATTRIBUTES)}, sorted"
+        yield _error("CAD5706", "the attributes of a kernel make no sense", expected, shown(names), at)
+    if any(not -(2**31) <= value < 2**31 for _, value in kernel.attributes):
+        got = shown([value for _, value in kernel.attributes])
+        yield _error("CAD5706", "the attributes of a kernel make no sense", "32 bits each", got, at)
+
+
+def _bad_code(kernel: Kernel, declared: tuple[tuple[int, int], ...], cubin: Cubin, at: str) -> Iterator[PlanError]:
+    """Hold a kernel to what its image says; one of which the image does not tell the parameters is asked at load."""
+    if not cubin.has_kernel(kernel.name):
+        yield _error("CAD5703", "a kernel is not in its image", f"section `.text.{kernel.name[:60]}`", "none", at)
+    parameters = cubin.parameters(kernel.name)
+    if parameters and parameters != declared:
+        what = "a kernel takes other parameters than its image says"
+        yield _error("CAD5703", what, shown(parameters), shown(declared), at)
 
 
 def _bad_graph(part: CudaPart, graph: Graph, size: int, where: str, seen: set[int]) -> Iterator[PlanError]:
@@ -162,6 +197,10 @@ def _bad_launch(part: CudaPart, node: KernelNode, where: str, number: int) -> It
         expected = f"{ATTRIBUTE_BYTES} bytes each, sorted"
         at = f"{where}, node {number}"
         yield _error("CAD5706", "the attributes of a launch make no sense", expected, shown(names), at)
+    foreign = [name for name, raw in node.attributes if name not in LAUNCH_ATTRIBUTES and any(raw)]
+    if foreign:
+        expected, at = f"some of {sorted(LAUNCH_ATTRIBUTES)}, or zeros", f"{where}, node {number}"
+        yield _error("CAD5706", "a launch has an attribute that no plan can fill", expected, str(foreign[0]), at)
 
 
 @lru_cache(maxsize=1 << 12)

@@ -4,14 +4,17 @@ They say nothing of whether the tape computes the right thing, which is what `ve
 and writes only inside its own storages, and declares what it touches.
 """
 
+import math
 import re
-from collections.abc import Iterable, Iterator
+from collections import Counter
+from collections.abc import Iterable, Iterator, Sequence
 
 from cadence_runtime.errors import PlanError
 from cadence_runtime.format.strict_json import shown
 from cadence_runtime.format.tape import ITEM_BYTES, Binding, Literal, Op, Operand, StorageKind, Tape, View
 
 MAX_RANK = 64
+MAX_ELEMENTS = 2**63 - 1
 
 OP_NAME = re.compile(r"[a-z_]+::[a-zA-Z0-9_]+(\.[a-zA-Z0-9_]+)?", re.ASCII)
 KWARG_NAME = re.compile(r"[a-zA-Z_][a-zA-Z0-9_]*", re.ASCII)
@@ -24,7 +27,7 @@ LITERALS: dict[str, re.Pattern[str]] = {
     "str": re.compile(".*", re.DOTALL),
     "dtype": re.compile("|".join(map(re.escape, ITEM_BYTES))),
     "device": re.compile("target|cpu"),
-    "layout": re.compile("strided|sparse_coo|sparse_csr|sparse_csc|sparse_bsr|sparse_bsc"),
+    "layout": re.compile("strided"),
     "memory_format": re.compile("contiguous_format|preserve_format|channels_last|channels_last_3d"),
     "generator": re.compile(""),
 }
@@ -87,6 +90,8 @@ def _error(code: str, what: str, expected: str, got: str, at: str) -> PlanError:
 
 
 def _bad_op(op: Op, at: str) -> Iterator[PlanError]:
+    if not op.source.isprintable():
+        yield _error("CAD5215", "a source line is not printable", "printable text", shown(op.source), at)
     if not OP_NAME.fullmatch(op.name):
         yield _error("CAD5206", "an op has no name of an op", "`namespace::name.overload`", shown(op.name), at)
     names = [name for name, _ in op.kwargs]
@@ -118,11 +123,16 @@ def _bad_literal(literal: Literal, at: str) -> PlanError:
 
 
 def _bad_view(view: View, at: str) -> Iterator[PlanError]:
-    good = len(view.sizes) == len(view.strides) <= MAX_RANK
-    if not good or min((view.offset, *view.sizes, *view.strides)) < 0:
+    if not is_shape(view.sizes, view.strides) or min((view.offset, *view.sizes, *view.strides)) < 0:
         got = f"sizes {list(view.sizes)}, strides {list(view.strides)}, offset {view.offset}"
-        expected = f"as many strides as sizes, at most {MAX_RANK}, and nothing negative"
+        expected = f"as many strides as sizes, at most {MAX_RANK}, nothing negative, fewer than 2^63 elements"
         yield _error("CAD5209", "a view has no shape", expected, shown(got), at)
+
+
+def is_shape(sizes: Sequence[int], strides: Sequence[int]) -> bool:
+    """Return whether these are sizes and strides of a tensor. Elements are counted without the dims that have none:
+    torch multiplies sizes before it looks for a zero."""
+    return len(sizes) == len(strides) <= MAX_RANK and math.prod(size for size in sizes if size) <= MAX_ELEMENTS
 
 
 def _bad_storages(op: Op, ends: dict[int, int], tape: Tape, at: str) -> Iterator[PlanError]:
@@ -138,10 +148,16 @@ def _bad_storages(op: Op, ends: dict[int, int], tape: Tape, at: str) -> Iterator
     if touched and undeclared:
         what = "an op uses a storage that it neither reads nor writes"
         yield _error("CAD5210", what, "every operand's storage", f"storage {undeclared[0]}", at)
-    for index in op.writes:
+    for index in _written(op):
         if tape.storages[index].kind in {"weight", "constant"}:
             what = f"an op writes to a {tape.storages[index].kind}"
             yield _error("CAD5213", what, "scratch, inputs or leaves", f"storage {index}", at)
+
+
+def _written(op: Op) -> list[int]:
+    """Return the storages that an op changes: those it declares, and those its results are stored in unless it only
+    makes views."""
+    return sorted({*op.writes, *(view.storage for view in views_of(op.outs))}) if op.reads or op.writes else []
 
 
 def _outside(ends: dict[int, int], tape: Tape, at: str) -> Iterator[PlanError]:
@@ -153,9 +169,9 @@ def _outside(ends: dict[int, int], tape: Tape, at: str) -> Iterator[PlanError]:
 
 
 def _bad_names(tape: Tape, where: str) -> Iterator[PlanError]:
-    """Names and source lines go into messages and onto screens as they are."""
+    """Names go into messages and onto screens as they are."""
     rows = (*tape.inputs, *tape.state_in, *tape.outputs, *tape.state_out)
-    names = [tape.stage, *(row.name for row in rows), *(s.name for s in tape.storages), *(op.source for op in tape.ops)]
+    names = [tape.stage, *(row.name for row in rows), *(storage.name for storage in tape.storages)]
     for name in names:
         if not name.isprintable():
             yield _error("CAD5215", "a name of a tape is not printable", "printable text", shown(name), where)
@@ -163,6 +179,11 @@ def _bad_names(tape: Tape, where: str) -> Iterator[PlanError]:
 
 
 def _bad_bindings(tape: Tape, where: str) -> Iterator[PlanError]:
+    named = [(storage.kind, storage.name) for storage in tape.storages if storage.kind != "scratch"]
+    if len(set(named)) != len(named):
+        kind, name = next(each for each, count in Counter(named).items() if count > 1)
+        what = f"two storages of a tape are one {kind}"
+        yield _error("CAD5214", what, "each once, since storages share no byte", shown(name), where)
     yield from _bad_rows(tape, "inputs", tape.inputs, "input", where)
     yield from _bad_rows(tape, "state_in", tape.state_in, "leaf", where)
     yield from _bad_rows(tape, "outputs", tape.outputs, None, where)

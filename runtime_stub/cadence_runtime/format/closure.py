@@ -13,10 +13,9 @@ alias is found. A region that some stage takes row by row has a leaf for each ro
 
 import itertools
 import json
-import math
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Set
 
-from cadence_runtime.errors import CadenceError, PlanError, raise_all
+from cadence_runtime.errors import CadenceError, ErrorList, PlanError, raise_all
 from cadence_runtime.format.happening import (
     Budget,
     Call,
@@ -35,7 +34,9 @@ from cadence_runtime.host.resolve import check_references
 MAX_CHOICES = 1_000_000
 """Choices of one event that a plan may offer."""
 MAX_PUSHES = 2_000_000
-"""Choices of all events at all nodes, and events that then happen: what the check goes through, one by one."""
+"""Choices of all events at all nodes: what the check goes through, one by one."""
+MAX_WORK = 500_000_000
+"""Units of work in all; a second is some twenty million."""
 MAX_ERRORS = 20
 """Errors after which nobody reads on."""
 
@@ -50,7 +51,8 @@ def closure_errors(plan: Plan) -> Iterator[PlanError]:
     try:
         check_references(plan.program)
     except CadenceError as error:
-        yield _error("CAD5307", "the program names what is not there", got=str(error).partition("\n")[0])
+        first = error.errors[0] if isinstance(error, ErrorList) else error
+        yield _error("CAD5307", "the program does not fit together", first.expected, f"{first.got}: {first.what}")
         return
     wrong = list(_bad_indices(plan))
     yield from wrong
@@ -61,19 +63,22 @@ def closure_errors(plan: Plan) -> Iterator[PlanError]:
         yield _error("CAD5309", f"the timeline offers {pushes} pushes", f"at most {MAX_PUSHES}")
         return
     yield from _bad_start(plan)
+    rowed = {name for stage in plan.program.stages for name in stage.indexed}
     for index, node in enumerate(plan.nodes):
-        yield from _bad_forms(plan, index, node)
+        yield from _bad_forms(plan, index, node, rowed)
     rows: dict[tuple[int, int, tuple[int, ...]], Transition] = {}
     for row in plan.transitions:
         if (row.source, row.event, row.choices) in rows:
             yield _error("CAD5304", f"{_row(plan, row)} stands twice in the transition table", "once")
         rows[row.source, row.event, row.choices] = row
-    budget = Budget(MAX_PUSHES)
+    budget = Budget(plan.program, MAX_WORK)
     for index in range(len(plan.nodes)):
         try:
             yield from _bad_rows(plan, index, rows, budget)
         except TooMuchWorkError:
-            yield _error("CAD5309", "the events of the timeline go on for too long", f"at most {MAX_PUSHES} in all")
+            yield _error(
+                "CAD5309", "the events of the timeline go on for too long", f"at most {MAX_WORK} units of work"
+            )
             return
     for row in rows.values():
         yield _error("CAD5304", f"{_row(plan, row)} stands in the transition table", "none: it cannot happen there")
@@ -115,25 +120,21 @@ def _bad_start(plan: Plan) -> Iterator[PlanError]:
         yield _error("CAD5302", "the init capture does not make the state of node 0", "its form for every leaf")
 
 
-def _bad_forms(plan: Plan, index: int, node: Node) -> Iterator[PlanError]:
-    """Hold the leaves of a node to its counters and to the lengths of its regions."""
+def _bad_forms(plan: Plan, index: int, node: Node, rowed: Set[str]) -> Iterator[PlanError]:
+    """Hold the leaves of a node to its counters and to the lengths of its regions; the leaves of regions in `rowed` are
+    their rows."""
     regions = {region.name: region for region in plan.program.regions}
     session = session_at(plan.program, node)
     for leaf, number in zip(plan.leaves, node.forms, strict=True):
         form = plan.forms[number]
         if leaf.owner in regions:
-            good = _fits(form, regions[leaf.owner], session.lengths[leaf.owner], _has_rows(plan, leaf.owner))
+            good = _fits(form, regions[leaf.owner], session.lengths[leaf.owner], leaf.owner in rowed)
         else:
             counter = session.counters.get(leaf.owner)
             good = isinstance(form, Literal) and form.kind == "int" and form.text == str(counter)
         if not good:
             expected = _wanted(leaf, regions, session)
             yield _error("CAD5308", f"leaf `{leaf.path}` of node {index} has another form", expected, _form(form))
-
-
-def _has_rows(plan: Plan, region: str) -> bool:
-    """Whether the leaves of a region are its rows."""
-    return any(region in stage.indexed for stage in plan.program.stages)
 
 
 def _fits(form: Form, region: Region, length: int, is_row: bool) -> bool:
@@ -182,7 +183,12 @@ def _bad_rows(
 
 
 def _choice_count(event: Event) -> int:
-    return math.prod(max(0, choice.upper - choice.lower) for choice in event.choices)
+    """Return how many values the choices of an event have together; beyond a few millions, some number above."""
+    counts = [max(0, choice.upper - choice.lower) for choice in event.choices]
+    found = 0 if 0 in counts else 1
+    for count in counts:
+        found *= count if found <= MAX_PUSHES else 1
+    return found
 
 
 def _bad_row(plan: Plan, row: Transition, end: Session, calls: list[Call]) -> Iterator[PlanError]:
@@ -196,8 +202,12 @@ def _bad_row(plan: Plan, row: Transition, end: Session, calls: list[Call]) -> It
         yield _error("CAD5306", f"{_row(plan, row)} has {len(row.captures)} captures", expected)
         return
     forms = list(plan.nodes[row.source].forms)
+    made: dict[str, Form] = {}
+    env: Mapping[str, int] | None = None
     for number, call in zip(row.captures, calls, strict=True):
-        problem = _bad_capture(plan, number, call, forms)
+        if call.env is not env:  # another event: what the one before it made is gone
+            made, env = {}, call.env
+        problem = _bad_capture(plan, number, call, forms, made)
         if problem:
             yield _error("CAD5306", f"capture {number} of {_row(plan, row)} is another stage's or key's", *problem)
             return
@@ -209,8 +219,10 @@ def _bad_row(plan: Plan, row: Transition, end: Session, calls: list[Call]) -> It
         yield _error("CAD5305", what, _form(plan.forms[forms[leaf]]), _form(plan.forms[target.forms[leaf]]))
 
 
-def _bad_capture(plan: Plan, number: int, call: Call, forms: list[int]) -> tuple[str, str] | None:
-    """Return (expected, got) where a capture is not what must run here."""
+def _bad_capture(
+    plan: Plan, number: int, call: Call, forms: list[int], made: dict[str, Form]
+) -> tuple[str, str] | None:
+    """Return (expected, got) where a capture is not what must run here; add what it makes to `made`."""
     key = plan.captures[number].key
     if call.stage == RESET:
         good = key.stage in {RESET, INIT}
@@ -219,12 +231,23 @@ def _bad_capture(plan: Plan, number: int, call: Call, forms: list[int]) -> tuple
     if (key.stage, key.args) != (call.stage, args):
         return f"`{call.stage}` {args}", f"`{key.stage}` {key.args}"
     stage = next(stage for stage in plan.program.stages if stage.name == call.stage)
+    queues = {queue.name for queue in plan.program.queues}
     if len(key.inputs) != len(stage.inputs):
         return f"{len(stage.inputs)} inputs", f"{len(key.inputs)}"
-    for name, form in zip((item.name for item in stage.inputs), key.inputs, strict=True):
-        item = next((item for item in (call.event.inputs if call.event else ()) if item.name == name), None)
+    given = {item.name: item for item in (call.event.inputs if call.event else ())}
+    for entry, form in zip(stage.inputs, key.inputs, strict=True):
+        item, name = given.get(entry.name), entry.name
+        if isinstance(form, TensorForm) and form.dtype != entry.dtype:
+            return f"input `{name}` of {entry.dtype or 'no dtype'}", _form(form)
         if item is not None and not _is_input(form, item, call.env):
             return f"input `{name}` {_input(item, call.env)}", _form(form)
+        if item is None and (name not in made or name in queues):
+            return f"input `{name}` from the event or an earlier stage", "none"
+        if item is None and not _same_bytes(form, made[name]):
+            return f"input `{name}` {_form(made[name])}", _form(form)
+    if len(stage.outputs) != len(plan.captures[number].outputs):
+        return f"{len(stage.outputs)} outputs", f"{len(plan.captures[number].outputs)}"
+    made.update(zip(stage.outputs, plan.captures[number].outputs, strict=True))
     return _stale(plan, number, forms) or _foreign(plan, number, stage) or _other_row(plan, number, stage, call.index)
 
 
@@ -254,6 +277,13 @@ def _other_row(plan: Plan, number: int, stage: Stage, index: int | None) -> tupl
         if plan.leaves[leaf].owner in stage.indexed and not path.endswith(f"[{index}]"):
             return f"rows `[{index}]`", f"leaf `{path}`"
     return None
+
+
+def _same_bytes(form: Form, made: Form) -> bool:
+    """Return whether an input has the form of the output that it is, wherever the two lie."""
+    if isinstance(form, Literal) or isinstance(made, Literal):
+        return form == made
+    return (form.dtype, form.sizes, form.strides) == (made.dtype, made.sizes, made.strides)
 
 
 def _is_input(form: Form, item: EventInput, env: Mapping[str, int]) -> bool:

@@ -41,6 +41,7 @@ SECTION = "graphs"
 LAUNCH, FILL, COPY = range(3)
 MAX_STRING_BYTES = 1 << 20
 MAX = 2**63 - 1
+MAX_EDGE_BYTE = 255
 
 
 class _Strings:
@@ -188,6 +189,7 @@ class _Reader:
     def __init__(self, words: Words, blobs: int) -> None:
         self.words, self.blobs = words, blobs
         self.strings: list[bytes] = []
+        self._texts: dict[int, str] = {}
         self.pool: list[GraphNode] = []
         self._asked: list[int] = []  # the strings that were asked for since it was emptied
         self._node_strings: list[tuple[int, ...]] = []
@@ -247,8 +249,11 @@ class _Reader:
 
     def _text(self) -> str:
         raw = self._bytes()
+        number = self._asked[-1]
         try:
-            return raw.decode()
+            if number not in self._texts:
+                self._texts[number] = raw.decode()
+            return self._texts[number]
         except UnicodeDecodeError:
             raise PlanError(
                 "CAD5205", "a name of section `graphs` is no text", expected="UTF-8", got=raw[:16].hex()
@@ -309,8 +314,14 @@ class _Reader:
         self._note_use([number for number, _ in numbers], named)
         nodes = tuple(self._numbered(number, op) for number, op in numbers)
         relocations = tuple(starmap(Relocation, self._rows(3, "relocations")))
-        edges = tuple(Edge(a, b, (f, t, k)) for a, b, f, t, k in self._rows(5, "edges"))
+        edges = tuple(starmap(self._edge, self._rows(5, "edges")))
         return Graph(nodes, relocations, edges, ops, (offset - 1, step) if offset else None)
+
+    def _edge(self, before: int, after: int, *data: int) -> Edge:
+        if max(data) > MAX_EDGE_BYTE:
+            raise self.words.out_of_range("ports and type of an edge", 0, MAX_EDGE_BYTE + 1, max(data))
+        from_port, to_port, kind = data
+        return Edge(before, after, (from_port, to_port, kind))
 
     def _note_use(self, numbers: Sequence[int], named: Sequence[int]) -> None:
         """Note the nodes of a graph, the strings of those that are new, and then the names of its ops."""

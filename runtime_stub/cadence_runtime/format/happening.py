@@ -27,17 +27,36 @@ class TooMuchWorkError(Exception):
     """More events happen than anyone could wait for."""
 
 
-@dataclass(slots=True)
 class Budget:
-    """How many events may still happen; a plan from elsewhere must not keep its checker busy for ever."""
+    """How much work is left; a plan from elsewhere must not keep its checker busy for ever. An event costs what is
+    looked at when it happens: names, letters of expressions, stages, and the guards of all that may follow."""
 
-    events: int
+    def __init__(self, program: Program, units: int) -> None:
+        self._left = units
+        names = len(program.params) + len(program.counters)
+        followers = [event for event in program.events if event.internal]
+        guards = sum(names + (len(event.when.text) if event.when else 0) for event in followers)
+        self._costs = {id(event): guards + names + _cost(program, event) for event in program.events}
 
-    def spend(self) -> None:
-        """Count one event."""
-        self.events -= 1
-        if self.events < 0:
+    def spend(self, event: Event) -> None:
+        """Count one event. Raises TooMuchWorkError."""
+        self._left -= self._costs[id(event)]
+        if self._left < 0:
             raise TooMuchWorkError
+
+
+def _cost(program: Program, event: Event) -> int:
+    """Return what an event costs by itself."""
+    expressions = [each for _, each in (*event.lets, *event.effects)]
+    expressions += [size for item in event.inputs for size in item.shape]
+    expressions += [event.advance[1]] if event.advance else []
+    expressions += [event.when] if event.when else []
+    stages = {stage.name: stage for stage in program.stages}
+    run = [stages[name] for name in event.run]
+    around = len(program.stages) + len(event.inputs) + len(program.counters)
+    runs = sum((stage.repeat[1] if stage.repeat else 1) * (around + len(stage.inputs)) for stage in run)
+    parts = len(program.clocks) + len(program.regions) + len(program.queues) + len(event.choices)
+    return parts + sum(len(each.text) for each in expressions) + min(runs, MAX_CALLS * around)
 
 
 @dataclass(slots=True)
@@ -88,7 +107,7 @@ def push(
     calls: list[Call] = []
     for _ in range(MAX_FOLLOWING):
         if budget is not None:
-            budget.spend()
+            budget.spend(event)
         after = _happen(program, session, event, given, calls)
         if after is None:
             return None
@@ -146,6 +165,8 @@ def _elapsed(program: Program, session: Session, event: Event, time: Fraction) -
     if horizon is None or (horizon.unit == "events" and (event.internal or only_resets)):
         return session.elapsed
     elapsed = session.elapsed + (1 if horizon.unit == "events" else time)
+    if max(elapsed.numerator, elapsed.denominator) >= 2**63:
+        raise WrongProgramError("the used part of the horizon does not fit 63 bits")
     return elapsed if elapsed <= horizon.limit or elapsed == session.elapsed else None
 
 

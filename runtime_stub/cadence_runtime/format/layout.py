@@ -9,7 +9,8 @@
 It shares no code with the planner, on purpose, and runs whenever a plan is written or loaded.
 """
 
-from collections.abc import Iterable, Iterator
+from bisect import bisect_left
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 
 from cadence_runtime.errors import PlanError
@@ -146,22 +147,31 @@ def _ends_of(plan: Plan, capture: Capture) -> Iterator[tuple[str, str, Form, int
 def _bad_rooms(plan: Plan) -> Iterator[PlanError]:
     weights = {weight.name: tensor_bytes(weight.dtype, weight.sizes) for weight in plan.weights}
     constants = {constant.sha256: constant.size_bytes for constant in plan.constants}
-    ends = [storage_ends(tape) for tape in plan.tapes]
+    own, shared = zip(*map(_split_ends, plan.tapes), strict=True) if plan.tapes else ((), ())
+    seen: set[int] = set()
     for number, capture in enumerate(plan.captures):
         tape = plan.tapes[capture.tape]
+        # Weights and constants are the same for all captures of a tape.
+        ends = own[capture.tape] if capture.tape in seen else own[capture.tape] + shared[capture.tape]
+        seen.add(capture.tape)
         names = (row.name for row in tape.inputs)
         inputs = {name: form_bytes(form) for name, form in zip(names, capture.key.inputs, strict=True)}
         rooms = {"weight": weights, "constant": constants, "input": inputs, "leaf": _slots(plan, capture)}
-        for index, end in ends[capture.tape].items():
+        for index, end in ends:
             storage = tape.storages[index]
-            if storage.kind == "scratch":
-                continue
             room = rooms[storage.kind].get(storage.name)
             if room is None or end > room:
                 what = f"capture {number} reaches {'outside of' if room is not None else 'for'} a {storage.kind}"
                 expected = f"at most {room} bytes" if room is not None else f"a {storage.kind} of the plan"
                 at = f"tape {capture.tape}, storage {index} {shown(storage.name)}"
                 yield _error("CAD5406", what, expected, f"{end} bytes", at)
+
+
+def _split_ends(tape: Tape) -> tuple[list[tuple[int, int]], list[tuple[int, int]]]:
+    """Return how far a tape reaches into its inputs and leaves, and into weights and constants: (storage, bytes)."""
+    ends = [(index, end, tape.storages[index].kind) for index, end in storage_ends(tape).items()]
+    own = [(index, end) for index, end, kind in ends if kind in {"input", "leaf"}]
+    return own, [(index, end) for index, end, kind in ends if kind in {"weight", "constant"}]
 
 
 def _slots(plan: Plan, capture: Capture) -> dict[str, int]:
@@ -175,14 +185,20 @@ def _slots(plan: Plan, capture: Capture) -> dict[str, int]:
 
 def _bad_scratch(plan: Plan, size: int) -> Iterator[PlanError]:
     seen = set()
+    lives: dict[int, dict[int, tuple[int, int]]] = {}
     for number, capture in enumerate(plan.captures):
         packing = (capture.tape, capture.scratch)
         if capture.scratch and packing not in seen:
             seen.add(packing)
-            yield from _bad_packing(plan.tapes[capture.tape], capture, size, f"capture {number}")
+            tape = plan.tapes[capture.tape]
+            if capture.tape not in lives:
+                lives[capture.tape] = lifetimes(tape)
+            yield from _bad_packing(tape, capture, size, lives[capture.tape], f"capture {number}")
 
 
-def _bad_packing(tape: Tape, capture: Capture, size: int, where: str) -> Iterator[PlanError]:
+def _bad_packing(
+    tape: Tape, capture: Capture, size: int, lives: Mapping[int, tuple[int, int]], where: str
+) -> Iterator[PlanError]:
     indices = [index for index, _ in capture.scratch]
     scratch = [index for index in indices if 0 <= index < len(tape.storages) and tape.storages[index].kind == "scratch"]
     if indices != sorted(set(scratch)):
@@ -193,30 +209,39 @@ def _bad_packing(tape: Tape, capture: Capture, size: int, where: str) -> Iterato
         # Each by itself: two of them may share bytes when they live at different times.
         place = Place(offset, offset + tape.storages[index].size_bytes, f"{where}, storage {index}")
         yield from _bad_places("scratch", size, [place])
-    yield from _live_overlaps(tape, capture, where)
+    yield from _live_overlaps(tape, capture, lives, where)
 
 
-def _live_overlaps(tape: Tape, capture: Capture, where: str) -> Iterator[PlanError]:
-    """Go through time; let storages come and go, and compare each that comes with all that are there."""
-    lives = lifetimes(tape)
+def _live_overlaps(
+    tape: Tape, capture: Capture, lives: Mapping[int, tuple[int, int]], where: str
+) -> Iterator[PlanError]:
+    """Go through time; let storages come and go, and compare each that comes with those on both sides of it."""
     places = {
         index: Place(offset, offset + tape.storages[index].size_bytes, f"storage {index}")
         for index, offset in capture.scratch
         if index in lives and tape.storages[index].size_bytes
     }
-    coming: dict[int, list[int]] = {}
-    for index in places:
-        coming.setdefault(lives[index][0], []).append(index)
-    live: list[int] = []
-    for moment in sorted(coming):
-        live = [index for index in live if lives[index][1] > moment]
-        for index in coming[moment]:
-            for other in live:
-                one, two = places[index], places[other]
-                if one.lower < two.upper and two.lower < one.upper:
-                    got = f"storages {other} and {index}, both alive at op {moment}"
-                    yield _error("CAD5404", "two things share bytes of the arena", "bytes of their own", got, where)
-            live.append(index)
+    # What goes at a moment goes before anything comes.
+    moments = sorted((at, comes, index) for index in places for comes, at in enumerate(reversed(lives[index])))
+    live: list[tuple[int, int]] = []  # (first byte, storage), by place; no two of them overlap
+    for moment, comes, index in moments:
+        mine = (places[index].lower, index)
+        at = bisect_left(live, mine)
+        if not comes:
+            if live[at : at + 1] == [mine]:
+                del live[at]
+            continue
+        beside = [other for _, other in live[max(at - 1, 0) : at + 1]]
+        shared = [other for other in beside if _overlap(places[index], places[other])]
+        if shared:
+            got = f"storages {shared[0]} and {index}, both alive at op {moment}"
+            yield _error("CAD5404", "two things share bytes of the arena", "bytes of their own", got, where)
+        else:
+            live.insert(at, mine)
+
+
+def _overlap(one: Place, other: Place) -> bool:
+    return one.lower < other.upper and other.lower < one.upper
 
 
 def lifetimes(tape: Tape) -> dict[int, tuple[int, int]]:

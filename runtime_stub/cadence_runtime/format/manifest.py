@@ -4,6 +4,7 @@ The tables below are the whole schema, one row a dataclass, in the order of `pla
 """
 
 from dataclasses import dataclass
+from functools import partial
 
 from cadence_runtime.format.cuda import CudaPart
 from cadence_runtime.format.plan import (
@@ -61,14 +62,19 @@ from cadence_runtime.host.program import (
 
 # The host program.
 
+MAX_DIMS, MAX_PARTS, MAX_ROWS = 64, 4096, 1 << 20
+"""Of a tensor; of each list of a program, which the checks go through again and again; of a queue at the start."""
+dims = partial(listed, most=MAX_DIMS)
+part = partial(listed, most=MAX_PARTS)
+
 DTYPE = one_of(*ITEM_BYTES)
 RETENTION = record(Retention, kind=one_of("fixed", "grow", "window", "ring"), cap=optional(COUNT))
 REGION = record(
     Region,
     name=TEXT,
-    leaves=listed(TEXT),
+    leaves=part(TEXT),
     dtype=DTYPE,
-    shape=listed(optional(COUNT)),
+    shape=dims(optional(COUNT)),
     axis=optional(COUNT),
     clock=optional(TEXT),
     start=integer(lower=ABSENT),
@@ -79,46 +85,46 @@ STAGE_INPUT = record(
     StageInput,
     name=TEXT,
     dtype=one_of("", *ITEM_BYTES),
-    literals=listed(SCALAR),
+    literals=part(SCALAR),
     lower=optional(INT),
     upper=optional(INT),
 )
 STAGE = record(
     Stage,
     name=TEXT,
-    reads=listed(TEXT),
-    writes=listed(TEXT),
-    inputs=listed(STAGE_INPUT),
-    outputs=listed(TEXT),
-    args=listed(TEXT),
+    reads=part(TEXT),
+    writes=part(TEXT),
+    inputs=part(STAGE_INPUT),
+    outputs=part(TEXT),
+    args=part(TEXT),
     repeat=optional(items(TEXT, COUNT)),
-    indexed=listed(TEXT),
+    indexed=part(TEXT),
 )
-EVENT_INPUT = record(EventInput, name=TEXT, shape=listed(EXPRESSION), literal=optional(SCALAR))
+EVENT_INPUT = record(EventInput, name=TEXT, shape=dims(EXPRESSION), literal=optional(SCALAR))
 EVENT = record(
     Event,
     name=TEXT,
     internal=BOOL,
     when=optional(EXPRESSION),
-    choices=listed(record(Choice, name=TEXT, lower=INT, upper=INT)),
-    lets=listed(items(TEXT, EXPRESSION)),
-    inputs=listed(EVENT_INPUT),
+    choices=part(record(Choice, name=TEXT, lower=INT, upper=INT)),
+    lets=part(items(TEXT, EXPRESSION)),
+    inputs=part(EVENT_INPUT),
     advance=optional(items(TEXT, EXPRESSION)),
-    run=listed(TEXT),
-    effects=listed(items(TEXT, EXPRESSION)),
-    restart=listed(TEXT),
+    run=part(TEXT),
+    effects=part(items(TEXT, EXPRESSION)),
+    restart=part(TEXT),
     reset=BOOL,
-    outputs=listed(TEXT),
+    outputs=part(TEXT),
 )
 PROGRAM = record(
     Program,
-    params=listed(items(TEXT, INT)),
-    clocks=listed(record(Clock, name=TEXT, rate_hz=FRACTION)),
-    counters=listed(record(Counter, name=TEXT, start=INT, leaf=TEXT)),
-    queues=listed(record(Queue, name=TEXT, counter=TEXT, dtype=DTYPE, axis=INT, start=listed(INT))),
-    regions=listed(REGION),
-    stages=listed(STAGE),
-    events=listed(EVENT),
+    params=part(items(TEXT, INT)),
+    clocks=part(record(Clock, name=TEXT, rate_hz=FRACTION)),
+    counters=part(record(Counter, name=TEXT, start=INT, leaf=TEXT)),
+    queues=part(record(Queue, name=TEXT, counter=TEXT, dtype=DTYPE, axis=INT, start=listed(INT, most=MAX_ROWS))),
+    regions=part(REGION),
+    stages=part(STAGE),
+    events=part(EVENT),
     horizon=optional(record(Horizon, unit=one_of("events", "seconds"), limit=FRACTION)),
     cadence_s=optional(FRACTION),
 )
@@ -126,7 +132,7 @@ PROGRAM = record(
 # Forms, keys and captures.
 
 TENSOR_FORM = record(
-    TensorForm, dtype=DTYPE, sizes=listed(COUNT), strides=listed(COUNT), slot=integer(lower=-1), offset=COUNT
+    TensorForm, dtype=DTYPE, sizes=dims(COUNT), strides=dims(COUNT), slot=integer(lower=-1), offset=COUNT
 )
 FORM: Codec[Form] = either(
     {
@@ -158,7 +164,7 @@ SECTION = record(
     lower_bound=COUNT,
     method=TEXT,
 )
-WEIGHT = record(Weight, name=TEXT, dtype=DTYPE, sizes=listed(COUNT), sha256=DIGEST, offset=COUNT, blob=optional(COUNT))
+WEIGHT = record(Weight, name=TEXT, dtype=DTYPE, sizes=dims(COUNT), sha256=DIGEST, offset=COUNT, blob=optional(COUNT))
 CONSTANT = record(Constant, sha256=DIGEST, size_bytes=COUNT, offset=COUNT, blob=COUNT)
 FIDELITY = record(
     Fidelity,

@@ -2,9 +2,11 @@
 
 import hashlib
 import math
+from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 
 from cadence_runtime.errors import PlanError
+from cadence_runtime.format.check_tape import LITERALS, is_shape
 from cadence_runtime.format.plan import Capture, Form, Plan, TensorForm
 from cadence_runtime.format.strict_json import shown
 from cadence_runtime.format.tape import ITEM_BYTES, Binding, Literal, Tape, View
@@ -20,8 +22,9 @@ def reference_errors(plan: Plan, digests: Sequence[str]) -> Iterator[PlanError]:
     yield from _bad_names(plan)
     yield from _bad_leaf_forms(plan)
     yield from _bad_bytes(plan, digests)
+    paths = [leaf.path for leaf in plan.leaves]
     for number, capture in enumerate(plan.captures):
-        yield from _bad_capture(plan, number, capture)
+        yield from _bad_capture(plan, number, capture, paths)
     if (plan.target == "cuda") != (plan.cuda is not None):
         got = "one" if plan.cuda is not None else "none"
         yield _error("CAD5507", f"a plan for {plan.target} with the wrong parts", "a CUDA part for cuda only", got)
@@ -38,8 +41,7 @@ def _bad_names(plan: Plan) -> Iterator[PlanError]:
         ("constant", (constant.sha256 for constant in plan.constants)),
     )
     for kind, names in lists:
-        listed = list(names)
-        twice = sorted(name for name in set(listed) if listed.count(name) > 1) if len(set(listed)) < len(listed) else []
+        twice = sorted(name for name, count in Counter(names).items() if count > 1)
         for name in twice[:1]:
             yield _error("CAD5501", f"a {kind} stands twice in the plan", "each once", shown(name))
     pairs = plan.provenance.environment, plan.provenance.numerics
@@ -56,9 +58,12 @@ def _bad_leaf_forms(plan: Plan) -> Iterator[PlanError]:
 
 
 def _bad_form(form: Form, at: str) -> Iterator[PlanError]:
-    if isinstance(form, TensorForm) and len(form.sizes) != len(form.strides):
-        expected, got = f"{len(form.sizes)} strides", str(len(form.strides))
-        yield _error("CAD5502", "a form has more or fewer strides than sizes", expected, got, at)
+    if isinstance(form, TensorForm) and not is_shape(form.sizes, form.strides):
+        expected, got = "as many strides as sizes, fewer than 2^63 elements", f"{form.sizes} strides {form.strides}"
+        yield _error("CAD5502", "a form has no shape", expected, shown(got), at)
+    if isinstance(form, Literal) and not LITERALS[form.kind].fullmatch(form.text):
+        expected = f"a text of kind {form.kind}"
+        yield _error("CAD5502", "a form is a literal with the wrong text", expected, shown(form.text), at)
 
 
 # Bytes: every blob that is named is there, has the digest it is named by, and the size.
@@ -101,7 +106,7 @@ def _bad_blob(
 # Captures: a key, a tape and what it leaves behind fit one another.
 
 
-def _bad_capture(plan: Plan, number: int, capture: Capture) -> Iterator[PlanError]:
+def _bad_capture(plan: Plan, number: int, capture: Capture, paths: Sequence[str]) -> Iterator[PlanError]:
     at = f"capture {number}"
     if not 0 <= capture.tape < len(plan.tapes):
         yield _error("CAD5504", "a tape is not there", f"0 to {len(plan.tapes) - 1}", str(capture.tape), at)
@@ -123,7 +128,7 @@ def _bad_capture(plan: Plan, number: int, capture: Capture) -> Iterator[PlanErro
             yield _error("CAD5502", "an input or output lies in a slot of the state", "slot -1", str(form.slot), at)
     yield from _bad_interface("input", tape.inputs, key.inputs, at)
     yield from _bad_interface("output", tape.outputs, capture.outputs, at)
-    yield from _bad_state(plan, capture, tape, at)
+    yield from _bad_state(plan, capture, tape, paths, at)
 
 
 def _bad_pairs(plan: Plan, what: str, pairs: Sequence[tuple[int, int]], at: str) -> Iterator[PlanError]:
@@ -134,8 +139,7 @@ def _bad_pairs(plan: Plan, what: str, pairs: Sequence[tuple[int, int]], at: str)
         yield _error("CAD5504", f"the {what} of a capture makes no sense", expected, shown(pairs), at)
 
 
-def _bad_state(plan: Plan, capture: Capture, tape: Tape, at: str) -> Iterator[PlanError]:
-    paths = [leaf.path for leaf in plan.leaves]
+def _bad_state(plan: Plan, capture: Capture, tape: Tape, paths: Sequence[str], at: str) -> Iterator[PlanError]:
     for kind, rows, pairs in (
         ("leaf", tape.state_in, capture.key.state),
         ("new leaf", tape.state_out, capture.writes),

@@ -143,7 +143,7 @@ COUNT = integer(lower=0)
 TEXT = text()
 DIGEST = text("[0-9a-f]{64}", "a sha256 as 64 hex digits")
 SCALAR: Codec[bool | int | str] = Codec(lambda value: value, _decode_scalar)
-_FRACTION_TEXT = text("-?[0-9]{1,19}(/[0-9]{1,19})?", "a fraction, such as `25` or `25/2`")
+_FRACTION_TEXT = text("[0-9]{1,19}(/[0-9]{1,19})?", "a fraction, such as `25` or `25/2`")
 FRACTION: Codec[Fraction] = Codec(str, _decode_fraction)
 EXPRESSION: Codec[Expression] = Codec(lambda value: value.text, _decode_expression)
 
@@ -159,12 +159,14 @@ def optional(inner: Codec[T]) -> Codec[T | None]:
     )
 
 
-def listed(inner: Codec[T]) -> Codec[tuple[T, ...]]:
-    """A list of inner values, as a tuple."""
+def listed(inner: Codec[T], most: int | None = None) -> Codec[tuple[T, ...]]:
+    """A list of inner values, as a tuple, and of at most so many."""
 
     def decode(value: Json) -> tuple[T, ...]:
         if type(value) is not list:
             raise _wrong_type("a list", value)
+        if most is not None and len(value) > most:
+            raise _wrong_value(f"a list of at most {most}", f"a list of {len(value)}")
         made: list[T] = []
         try:
             for item in value:

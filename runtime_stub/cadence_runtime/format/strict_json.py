@@ -7,6 +7,7 @@ Whatever the bytes are, `loads` returns a value or raises `PlanError`; it needs 
 
 import json
 import re
+from collections import Counter
 from collections.abc import Sequence
 from itertools import accumulate
 from typing import NoReturn
@@ -81,8 +82,8 @@ def _object(pairs: Sequence[tuple[str, Json]]) -> dict[str, Json]:
     made = dict(pairs)
     if len(made) == len(pairs):
         return made
-    keys = [key for key, _ in pairs]
-    twice = next(key for key in keys if keys.count(key) > 1)
+    counts = Counter(key for key, _ in pairs)
+    twice = next(key for key, count in counts.items() if count > 1)
     raise PlanError(
         "CAD5102", "a key stands twice in one object", expected="each key once", got=shown(twice), at="manifest"
     )

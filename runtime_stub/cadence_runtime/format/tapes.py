@@ -38,6 +38,8 @@ LITERAL_KINDS: tuple[LiteralKind, ...] = get_args(LiteralKind)
 DTYPES = tuple(ITEM_BYTES)
 MAX_STRING_BYTES = 1 << 16
 MAX_OPERAND_DEPTH = 4
+MAX_WRITTEN_OUT = 1 << 26
+"""Words of all tapes with each op in full: pools let a few bytes stand for a day's work."""
 """Tuples within one another; torch's schemas need 2."""
 
 T = TypeVar("T")
@@ -189,6 +191,8 @@ class _Reader:
 
     def __init__(self, words: Words) -> None:
         self.words = words
+        self.op_words: dict[int, int] = {}
+        self.written_out = 0
         self.strings = _Members(words, "string", 1, self.string)
         self.storages = _Members(words, "storage", 4, self.storage)
         self.views = _Members(words, "view", 5, self.view)
@@ -265,14 +269,16 @@ class _Reader:
         raise _not_canonical(self.words, "one operand", "a tuple of operands")
 
     def op(self) -> Op:
-        words = self.words
+        words, start = self.words, self.words.position
         name, source, draws = self.strings.next(), self.strings.next(), self.flag("draws")
         args = self.operands()
         kwargs = tuple((self.strings.next(), self.operand()) for _ in range(words.count("a number of kwargs", 2)))
         outs = self.operands()
         reads = words.many(words.count("a number of reads"), "a storage")
         writes = words.many(words.count("a number of writes"), "a storage")
-        return Op(name, args, kwargs, outs, reads, writes, source, draws)
+        op = Op(name, args, kwargs, outs, reads, writes, source, draws)
+        self.op_words[id(op)] = words.position - start
+        return op
 
     def rows(self) -> tuple[Binding, ...]:
         return tuple(self.row() for _ in range(self.words.count("a number of bindings", 2)))
@@ -283,15 +289,29 @@ class _Reader:
             raise _not_canonical(self.words, "a tuple", "a view or a literal")
         return Binding(name, value)
 
+    def in_full(self) -> Op:
+        """Return the next op of a tape, and count its words."""
+        op = self.ops.next()
+        self.written_out += self.op_words[id(op)]
+        if self.written_out > MAX_WRITTEN_OUT:
+            raise PlanError(
+                "CAD5216",
+                "the tapes are too long",
+                expected=f"at most {MAX_WRITTEN_OUT} words, each op in full",
+                got="more",
+                at=f"section `{TAPES}`, word {self.words.position - 1}",
+            )
+        return op
+
     def tape(self) -> Tape:
         words = self.words
         stage, draws = self.strings.next(), self.flag("draws")
         storages = tuple(self.storages.next() for _ in range(words.count("a number of storages")))
         inputs, state_in = self.rows(), self.rows()
-        ops = tuple(self.ops.next() for _ in range(words.count("a number of ops")))
+        ops = tuple(self.in_full() for _ in range(words.count("a number of ops")))
         return Tape(stage, storages, inputs, state_in, ops, self.rows(), self.rows(), draws)
 
 
 def decode_tapes(data: bytes) -> tuple[Tape, ...]:
-    """Read section `tapes`. Raises PlanError CAD5201, CAD5202, CAD5204 or CAD5205."""
+    """Read section `tapes`. Raises PlanError CAD5201, CAD5202, CAD5204, CAD5205 or CAD5216."""
     return _Reader(Words(TAPES, data)).section()

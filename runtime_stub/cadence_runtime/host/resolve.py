@@ -1,11 +1,20 @@
 """Whether all that a program names is there: a spec's loader has checked it, a plan from outside has not."""
 
+from collections import Counter
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
+from itertools import islice
 
 from cadence_runtime.errors import TimelineError, raise_all
 from cadence_runtime.host.expression import Expression
-from cadence_runtime.host.program import ABSENT, Event, Program, Region, Stage
+from cadence_runtime.host.program import ABSENT, Event, Program, Queue, Region, Stage
+
+MAX_ERRORS = 20
+"""Errors after which nobody reads on."""
+MAX_AXIS = 63
+RESERVED_STAGES = ("init", "reset")
+INT_BITS = {"uint8": 8, "int8": 7, "uint16": 16, "int16": 15, "uint32": 32, "int32": 31, "uint64": 63, "bool": 1}
+"""Bits of the largest value of each dtype that cannot hold every int."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -20,7 +29,7 @@ class _Names:
 
 def check_references(program: Program) -> None:
     """Raise `TimelineError` CAD2001 for each part of the program that names something which is not there."""
-    raise_all(_bad_references(program))
+    raise_all(islice(_bad_references(program), MAX_ERRORS))
 
 
 def _bad_references(program: Program) -> Iterator[TimelineError]:
@@ -31,6 +40,7 @@ def _bad_references(program: Program) -> Iterator[TimelineError]:
             for parts in (program.clocks, program.counters, program.queues, program.regions, program.stages)
         ),
     )
+    yield from _twice(program)
     for clock in program.clocks:
         if clock.rate_hz <= 0:
             yield _bad(f"clock `{clock.name}`", "a rate above 0", f"{clock.rate_hz} Hz")
@@ -42,14 +52,65 @@ def _bad_references(program: Program) -> Iterator[TimelineError]:
         if starts and starts != [len(queue.start)]:
             who, rows = f"queue `{queue.name}`", len(queue.start)
             yield _bad(who, f"counter `{queue.counter}` to start at its {rows} rows", str(starts[0]))
+        yield from _queue(queue)
     for stage in program.stages:
         touched = dict.fromkeys([*stage.reads, *stage.writes, *stage.indexed])
         yield from _missing(f"stage `{stage.name}`", "region", touched, names.regions)
         if stage.repeat and stage.repeat[1] < 1:
             yield _bad(f"stage `{stage.name}`", "to repeat once or more", str(stage.repeat[1]))
     by_name = {stage.name: stage for stage in program.stages}
+    dtypes = {item.name for stage in program.stages for item in stage.inputs if item.dtype} | names.queues
     for event in program.events:
         yield from _event(event, names, by_name, program)
+        yield from _inputs(event, names, dtypes)
+
+
+def _twice(program: Program) -> Iterator[TimelineError]:
+    """A name stands for one thing: who looks it up first and who last must find the same."""
+    values = [name for name, _ in program.params]
+    values += [clock.name for clock in program.clocks] + [counter.name for counter in program.counters]
+    values += [region.name for region in program.regions]
+    spaces: dict[str, list[str]] = {
+        "the list of values": values,
+        "the list of queues": [queue.name for queue in program.queues],
+        "the list of stages": [*RESERVED_STAGES, *(stage.name for stage in program.stages)],
+        "the list of events": [event.name for event in program.events],
+    }
+    for stage in program.stages:
+        spaces[f"the list of inputs of stage `{stage.name}`"] = [item.name for item in stage.inputs]
+        for part in ("outputs", "reads", "writes", "indexed"):
+            spaces[f"the list of {part} of stage `{stage.name}`"] = list(getattr(stage, part))
+    for event in program.events:
+        own = [*(choice.name for choice in event.choices), *(name for name, _ in event.lets)]
+        spaces[f"the list of choices and lets of event `{event.name}`"] = own
+        spaces[f"the list of inputs of event `{event.name}`"] = [item.name for item in event.inputs]
+        spaces[f"the list of stages of event `{event.name}`"] = list(event.run)
+        for name in own:
+            if name in values:
+                yield _bad(f"event `{event.name}`", "names of its own for choices and lets", f"`{name}`")
+    for space, listed in spaces.items():
+        for name in [name for name, count in Counter(listed).items() if count > 1]:
+            yield _bad(space, "each name once", f"`{name}`")
+
+
+def _queue(queue: Queue) -> Iterator[TimelineError]:
+    if not 0 <= queue.axis <= MAX_AXIS:
+        yield _bad(f"queue `{queue.name}`", f"an axis from 0 to {MAX_AXIS}", str(queue.axis))
+    upper = 2 ** INT_BITS.get(queue.dtype, 63)
+    lower = 0 if queue.dtype.startswith(("uint", "bool")) else -upper
+    wrong = [value for value in queue.start if not lower <= value < upper]
+    if wrong:
+        yield _bad(f"queue `{queue.name}`", f"rows of {queue.dtype}", str(wrong[0]))
+
+
+def _inputs(event: Event, names: _Names, dtypes: frozenset[str] | set[str]) -> Iterator[TimelineError]:
+    """What comes from outside has a dtype, and what joins a queue is an array."""
+    for item in event.inputs:
+        who = f"input `{item.name}` of event `{event.name}`"
+        if item.literal is None and item.name not in dtypes:
+            yield _bad(who, "a stage or queue that takes it", "none")
+        if item.literal is not None and item.name in names.queues:
+            yield _bad(who, "rows for its queue", repr(item.literal))
 
 
 def _region(region: Region, names: _Names) -> Iterator[TimelineError]:

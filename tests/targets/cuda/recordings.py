@@ -9,8 +9,9 @@ from cadencec.targets.cuda.nodes import RawKernel
 from cadencec.targets.cuda.placement import FOREIGN, LIBRARY, SCRATCH
 from cadencec.targets.cuda.recording import CudaRecording, OutsideBuffer, Philox, ScratchBuffer
 from cadencec.targets.cuda.relocate import FreeGraph, FreeKernel, FreeNode, Pointer
+from tests.format.cubins import cubin
 
-IMAGE = b"\x7fELF" + b"machine code " * 100
+IMAGE = cubin({"scale": ((0, 8), (8, 4))})
 DIGEST = hashlib.sha256(IMAGE).hexdigest()
 IMAGES = {DIGEST: IMAGE}
 TAPE = Tape("step", (), (), (), (), (), ())

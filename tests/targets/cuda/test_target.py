@@ -1,5 +1,6 @@
 """The whole compiler for CUDA on a CPU: recordings are made by hand, everything around them is real."""
 
+import hashlib
 from collections.abc import Callable
 from pathlib import Path
 from types import SimpleNamespace
@@ -25,12 +26,11 @@ from cadencec.targets.cuda.recording import CudaRecording, ScratchBuffer
 from cadencec.targets.cuda.relocate import FreeGraph, FreeKernel, Pointer
 from tests.cases.driver import HERE
 from tests.cuda.fake_driver import FakeDriver
+from tests.format.cubins import cubin
 
-GOLDEN = open_plan(Path(__file__).parents[3] / "plans" / "growing-kv-cat.cuda-sm90.format-1.0.2026-12-01.plan")
-assert GOLDEN.cuda is not None
-CUBIN = next(image for image in GOLDEN.cuda.images if image.library == "PyTorch")
-DIGEST = CUBIN.sha256
-IMAGES = {DIGEST: GOLDEN.blobs[CUBIN.blob]}
+CUBIN = cubin({f"takes_{count}": tuple((8 * index, 8) for index in range(count)) for count in range(1, 20)})
+DIGEST = hashlib.sha256(CUBIN).hexdigest()
+IMAGES = {DIGEST: CUBIN}
 BASE = 0x6F00_0000_0000
 
 
@@ -100,7 +100,7 @@ def test_a_compile_ends_in_a_plan_that_loads_and_runs(tmp_path: Path, backend: C
     part = plan.cuda
     assert part is not None
     assert len(part.graphs) == len(plan.captures) == 14
-    assert (part.base, [image.library for image in part.images]) == (BASE, ["PyTorch"])
+    assert (part.base, [image.library for image in part.images]) == (BASE, ["unknown"])
     layouts = {k.name: tuple(zip(k.param_offsets, k.param_sizes, strict=True)) for k in part.kernels}
     driver = FakeDriver(layouts=layouts)
     driver.open(0)

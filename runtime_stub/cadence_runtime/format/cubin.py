@@ -1,0 +1,104 @@
+"""What a kernel image says of itself: an ELF file for NVIDIA's machine, whose tables lie inside it.
+
+The driver takes an image by its address alone, so one that is shorter than its own tables say would make it read on
+behind the end. Here every table is held to the bytes that are there, and a kernel's parameters are read:
+
+    .text.NAME       the code of kernel NAME
+    .nv.info.NAME    records: format u8, attribute u8, size u16, content; attribute 0x17 is one parameter,
+                     (index u32, ordinal u16, offset u16, flags u32), its size in the upper 14 bits of the flags
+"""
+
+import struct
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+MAGIC = b"\x7fELF\x02\x01\x01"
+"""64 bits, little-endian, version 1."""
+MACHINE = 190
+NO_BYTES = 8
+"""The type of a section that takes no bytes of the file."""
+SIZED, PARAMETER = 4, 0x17
+_HEADER = struct.Struct("<16xHHIQQQIHHHHHH")
+_SECTION = struct.Struct("<IIQQQQIIQQ")
+_SEGMENT = struct.Struct("<IIQQQQQQ")
+_RECORD = struct.Struct("<BBH")
+_PARAMETER = struct.Struct("<IHHI")
+
+
+class CubinError(Exception):
+    """The image is none; the text says what is wrong, in lower case."""
+
+
+@dataclass(frozen=True, slots=True)
+class Cubin:
+    """The sections of an image that take bytes of it, by name, as half-open ranges."""
+
+    image: bytes
+    sections: dict[str, tuple[int, int]]
+
+    def has_kernel(self, name: str) -> bool:
+        """Return whether the image has code of that name."""
+        return f".text.{name}" in self.sections
+
+    def parameters(self, name: str) -> tuple[tuple[int, int], ...]:
+        """Return (offset, size) of each parameter of a kernel, in order; none where the image does not tell."""
+        lower, upper = self.sections.get(f".nv.info.{name}", (0, 0))
+        found = sorted(_parameters(self.image[lower:upper]))
+        return tuple((offset, size) for _, offset, size in found)
+
+
+def read_cubin(image: bytes) -> Cubin:
+    """Read the tables of an image. Raises CubinError."""
+    if len(image) < 64 or not image.startswith(MAGIC):
+        raise CubinError(f"a file that begins with {image[:8].hex(' ') or 'nothing'}")
+    kind, machine, _, _, segments_at, sections_at, _, _, *table = _HEADER.unpack_from(image)
+    segment_bytes, segments, section_bytes, sections, names = table
+    if machine != MACHINE:
+        raise CubinError(f"code for machine {machine}, ELF type {kind}")
+    if section_bytes != _SECTION.size or (segments and segment_bytes != _SEGMENT.size):
+        raise CubinError("tables with rows of another size")
+    _check_inside(image, segments_at, segments * _SEGMENT.size, "the table of segments")
+    _check_inside(image, sections_at, sections * _SECTION.size, "the table of sections")
+    for at in range(segments_at, segments_at + segments * _SEGMENT.size, _SEGMENT.size):
+        _, _, offset, _, _, size, _, _ = _SEGMENT.unpack_from(image, at)
+        _check_inside(image, offset, size, "a segment")
+    if names >= sections:
+        raise CubinError("no names of sections")
+    rows = [_SECTION.unpack_from(image, sections_at + index * _SECTION.size) for index in range(sections)]
+    return Cubin(image, _named(image, rows, names))
+
+
+def _named(image: bytes, rows: list[tuple[int, ...]], names: int) -> dict[str, tuple[int, int]]:
+    places = {index: (row[4], row[4] + row[5]) for index, row in enumerate(rows) if row[1] not in (0, NO_BYTES)}
+    for lower, upper in places.values():
+        _check_inside(image, lower, upper - lower, "a section")
+    if names not in places:
+        raise CubinError("no names of sections")
+    lower, upper = places[names]
+    found = {}
+    for index, place in places.items():
+        start = lower + rows[index][0]
+        end = image.find(b"\0", start, upper)
+        if end < 0:
+            raise CubinError("a section whose name does not end")
+        found[image[start:end].decode("latin1")] = place
+    return found
+
+
+def _check_inside(image: bytes, offset: int, size_bytes: int, what: str) -> None:
+    if offset + size_bytes > len(image):
+        raise CubinError(f"{what} up to byte {offset + size_bytes} of {len(image)}")
+
+
+def _parameters(records: bytes) -> Iterator[tuple[int, int, int]]:
+    """Yield (ordinal, offset, size) of each parameter."""
+    at = 0
+    while at + _RECORD.size <= len(records):
+        form, attribute, size = _RECORD.unpack_from(records, at)
+        at += _RECORD.size
+        if form != SIZED:
+            continue  # the content stands in the place of the size
+        if attribute == PARAMETER and size == _PARAMETER.size and at + size <= len(records):
+            _, ordinal, offset, flags = _PARAMETER.unpack_from(records, at)
+            yield ordinal, offset, flags >> 18
+        at += size

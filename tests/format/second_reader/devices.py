@@ -1,0 +1,110 @@
+"""The page's rule 4: what a graph may do."""
+
+from itertools import pairwise
+from typing import Any
+
+from . import rules
+from .refused import need
+
+Data = dict[str, Any]
+
+
+def check(plan: Data) -> None:
+    part = plan["cuda"]
+    need(len(part["graphs"]) == len(plan["captures"]), "each capture has its graph")
+    end = max(section["offset"] + section["size_bytes"] for section in plan["sections"])
+    for image in part["images"]:
+        need(image["library"].isprintable(), "names are printable")
+        rules.blob(plan, image["blob"], None, image["sha256"])
+        need(plan["blobs"][image["blob"]].startswith(b"\x7fELF"), "images are cubins")
+    for variable in part["globals"]:
+        check_variable(variable, part, end)
+    for kernel in part["kernels"]:
+        check_kernel(kernel, part)
+    for snapshot in part["snapshots"]:
+        check_snapshot(snapshot, plan, end)
+    for graph in part["graphs"]:
+        check_graph(graph, part, end)
+
+
+def check_variable(variable: Data, part: Data, end: int) -> None:
+    need(variable["image"] < len(part["images"]), "an image that is there")
+    need(variable["name"].isprintable(), "names are printable")
+    places = [place for place, _ in variable["pointers"]]
+    need(all(place + 8 <= len(variable["data"]) for place in places), "pointers lie in their variable")
+    need(all(a + 8 <= b for a, b in pairwise(places)), "pointers are sorted and share no byte")
+    need(all(offset <= end for _, offset in variable["pointers"]), "pointers lie in the arena")
+
+
+def check_kernel(kernel: Data, part: Data) -> None:
+    need(kernel["image"] < len(part["images"]), "an image that is there")
+    need(kernel["name"].isprintable(), "names are printable")
+    params = list(zip(kernel["param_offsets"], kernel["param_sizes"], strict=True))
+    need(all(a[0] + a[1] <= b[0] for a, b in pairwise(params)), "parameters are sorted and share no byte")
+    rules.ascending([attribute for attribute, _ in kernel["attributes"]], "attributes")
+
+
+def check_snapshot(snapshot: Data, plan: Data, end: int) -> None:
+    need(snapshot["name"].isprintable(), "names are printable")
+    need(snapshot["offset"] + snapshot["size_bytes"] <= end, "snapshots lie in the arena")
+    if snapshot["blob"] is not None:
+        need(snapshot["blob"] < len(plan["blobs"]), "a blob that is there")
+        need(len(plan["blobs"][snapshot["blob"]]) == snapshot["size_bytes"], "a blob of this size")
+
+
+def check_graph(graph: Data, part: Data, end: int) -> None:
+    need(all(name.isprintable() for name in graph["ops"]), "names are printable")
+    if graph["philox"]:
+        need(graph["philox"][0] + 16 <= end, "generator words lie in the arena")
+    relocations: list[dict[int, int]] = [{} for _ in graph["nodes"]]
+    rules.ascending([(each["node"], each["word"]) for each in graph["relocations"]], "relocations")
+    for each in graph["relocations"]:
+        need(each["node"] < len(graph["nodes"]), "a node that is there")
+        relocations[each["node"]][each["word"]] = each["offset"]
+    rules.ascending([(edge["before"], edge["after"], edge["data"]) for edge in graph["edges"]], "edges")
+    pairs = [(edge["before"], edge["after"]) for edge in graph["edges"]]
+    need(all(before < after < len(graph["nodes"]) for before, after in pairs), "edges lead forward")
+    need(len(set(pairs)) == len(pairs), "edges stand once")
+    for node, words in zip(graph["nodes"], relocations, strict=True):
+        need(node["op"] < len(graph["ops"]), "an op that is there")
+        if "kernel" in node:
+            check_launch(node, words, part, end)
+        else:
+            check_box(node, words, end)
+
+
+def check_launch(node: Data, words: dict[int, int], part: Data, end: int) -> None:
+    need(node["kernel"] < len(part["kernels"]), "a kernel that is there")
+    kernel = part["kernels"][node["kernel"]]
+    sizes = [a + b for a, b in zip(kernel["param_offsets"], kernel["param_sizes"], strict=True)]
+    need(len(node["params"]) == max(sizes, default=0), "parameters of the kernel's size")
+    need(all(word + 8 <= len(node["params"]) for word in words), "relocations lie in the parameters")
+    need(all(a + 8 <= b for a, b in pairwise(sorted(words))), "relocations share no byte")
+    need(all(offset <= end for offset in words.values()), "pointers lie in the arena")
+    need(all(1 <= each < 1 << 31 for each in node["grid"][:1]), "a grid that a device takes")
+    need(all(1 <= each <= 65535 for each in node["grid"][1:]), "a grid that a device takes")
+    x, y, z = node["block"]
+    need(min(x, y, z) > 0 and x <= 1024 and y <= 1024 and z <= 64 and x * y * z <= 1024, "a block that a device takes")
+    need(node["shared_bytes"] <= 232448, "shared memory that a device has")
+    need(all(len(data) == 64 for _, data in node["attributes"]), "attributes have 64 bytes")
+    rules.ascending([attribute for attribute, _ in node["attributes"]], "attributes")
+
+
+def check_box(node: Data, words: dict[int, int], end: int) -> None:
+    if "value" in node:
+        need(list(words) == [0], "a fill has one address")
+        need(node["element_bytes"] in (1, 2, 4), "elements of 1, 2 or 4 bytes")
+        need(node["value"] < 1 << (8 * node["element_bytes"]), "a value of an element")
+        width = node["width"] * node["element_bytes"]
+        inside(words[0], width, node["height"], node["pitch"], 1, 1, end)
+    else:
+        need(list(words) == [0, 8], "a copy has two addresses")
+        for word, side in ((0, "destination"), (8, "source")):
+            pitch, rows = node[f"{side}_pitch"], node[f"{side}_height"]
+            inside(words[word], node["width"], node["height"], pitch, node["depth"], rows, end)
+
+
+def inside(at: int, width: int, height: int, pitch: int, depth: int, rows: int, end: int) -> None:
+    """Check the last byte of a box of bytes, rows and slices."""
+    need(min(width, height, depth) > 0, "a box of something")
+    need(at + ((depth - 1) * rows + height - 1) * pitch + width <= end, "fills and copies lie in the arena")

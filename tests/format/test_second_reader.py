@@ -1,0 +1,91 @@
+"""The reader that was written from docs/format.md alone accepts what the runtime's does, and finds the same in it."""
+
+from dataclasses import fields, is_dataclass
+from fractions import Fraction
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from cadence_runtime.errors import CadenceError
+from cadence_runtime.format.plan import Node
+from cadence_runtime.format.reader import read_plan
+from cadence_runtime.format.writer import encode_plan
+from cadence_runtime.host.expression import Expression
+from cadence_runtime.zstd import compress, decompress
+from tests.format.forge import forged
+from tests.format.plans import cuda_example, example
+from tests.format.second_reader import Refused, read
+from tests.format.test_rules import FILES, GRAPHS, REFERENCES, TAPES
+from tests.fuzz.plans import mutated
+
+GOLDEN = sorted((Path(__file__).parents[2] / "plans").glob("*.plan"))
+PLANS = {
+    "cpu": example(),
+    "cuda": cuda_example(),
+    "weights file": example(embed=False),
+    "bfloat16": example(dtype="bfloat16"),
+}
+
+
+def plain(value: Any) -> Any:
+    """Return a value of the runtime's types in the page's words."""
+    if isinstance(value, Expression):
+        return str(value)
+    if isinstance(value, Fraction):
+        return str(value)
+    if isinstance(value, Node):
+        here = value.configuration
+        elapsed = [here.elapsed.numerator, here.elapsed.denominator]
+        return {
+            "counters": list(here.counters),
+            "lengths": list(here.lengths),
+            "elapsed": elapsed,
+            "forms": list(value.forms),
+        }
+    if is_dataclass(value):
+        return {field.name: plain(getattr(value, field.name)) for field in fields(value)}
+    return [plain(each) for each in value] if isinstance(value, tuple) else value
+
+
+def both(data: bytes) -> tuple[Any, Any]:
+    """Return what the two readers find, None for a plan that is refused."""
+    try:
+        first = plain(read_plan(data, decompress=decompress))
+    except CadenceError:
+        first = None
+    try:
+        second = read(data)
+    except Refused:
+        second = None
+    return first, second
+
+
+@pytest.mark.parametrize("path", GOLDEN, ids=lambda path: path.name)
+def test_golden_plans(path: Path) -> None:
+    first, second = both(path.read_bytes())
+    assert first is not None
+    assert first == second
+
+
+@pytest.mark.parametrize("what", PLANS)
+def test_small_plans(what: str) -> None:
+    for data in (encode_plan(PLANS[what], compress=compress), forged(PLANS[what])):
+        first, second = both(data)
+        assert first is not None
+        assert first == second
+
+
+HOSTILE: dict[str, bytes] = {what: data for what, (data, _) in FILES.items()}
+HOSTILE |= {what: forged(plan) for table in (TAPES, REFERENCES, GRAPHS) for what, (plan, _) in table.items()}  # type: ignore[attr-defined]
+
+
+@pytest.mark.parametrize("what", HOSTILE)
+def test_hostile_plans(what: str) -> None:
+    first, second = both(HOSTILE[what])
+    assert first == second
+
+
+def test_mutated_plans() -> None:
+    differ = [number for number in range(1500) if (found := both(mutated(9, number)))[0] != found[1]]
+    assert differ == []
