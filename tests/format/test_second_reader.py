@@ -87,5 +87,5 @@ def test_hostile_plans(what: str) -> None:
 
 
 def test_mutated_plans() -> None:
-    differ = [number for number in range(1500) if (found := both(mutated(9, number)))[0] != found[1]]
+    differ = [number for number in range(400) if (found := both(mutated(9, number)))[0] != found[1]]
     assert differ == []
