@@ -188,7 +188,9 @@ def _bad_launch(part: CudaPart, node: KernelNode, where: str, number: int) -> It
     threads = node.block[0] * node.block[1] * node.block[2]
     inside = _within(node.grid, MAX_GRID) and _within(node.block, MAX_BLOCK) and threads <= MAX_THREADS
     if not inside or not 0 <= node.shared_bytes <= MAX_SHARED_BYTES:
-        expected = f"a grid up to {MAX_GRID}, a block up to {MAX_BLOCK} and {MAX_THREADS} threads"
+        expected = (
+            f"a grid up to {MAX_GRID}, a block up to {MAX_BLOCK} and {MAX_THREADS} threads, {MAX_SHARED_BYTES} bytes"
+        )
         got = f"grid {node.grid}, block {node.block}, {node.shared_bytes} bytes"
         at = f"{where}, node {number}"
         yield _error("CAD5706", "a launch has dimensions that no device takes", expected, got, at)

@@ -52,15 +52,15 @@ def closure_errors(plan: Plan) -> Iterator[PlanError]:
         check_references(plan.program)
     except CadenceError as error:
         first = error.errors[0] if isinstance(error, ErrorList) else error
-        yield _error("CAD5307", "the program does not fit together", first.expected, f"{first.got}: {first.what}")
+        yield _error("CAD5307", first.what, first.expected, first.got)
         return
     wrong = list(_bad_indices(plan))
     yield from wrong
     if wrong:
         return
-    pushes = len(plan.nodes) * sum(_choice_count(event) for event in plan.program.events if not event.internal)
-    if pushes > MAX_PUSHES and all(_choice_count(event) <= MAX_CHOICES for event in plan.program.events):
-        yield _error("CAD5309", f"the timeline offers {pushes} pushes", f"at most {MAX_PUSHES}")
+    wrong = list(_too_many_pushes(plan))
+    yield from wrong
+    if wrong:
         return
     yield from _bad_start(plan)
     rowed = {name for stage in plan.program.stages for name in stage.indexed}
@@ -107,6 +107,17 @@ def _bad_indices(plan: Plan) -> Iterator[PlanError]:
         inside = 0 <= row.source < nodes and 0 <= row.target < nodes and 0 <= row.event < len(program.events)
         if not inside or not all(0 <= capture < captures for capture in row.captures):
             yield _error("CAD5301", f"transition {i} names a node, event or capture that is not there")
+
+
+def _too_many_pushes(plan: Plan) -> Iterator[PlanError]:
+    counts = {event.name: _choice_count(event) for event in plan.program.events if not event.internal}
+    for name, count in counts.items():
+        if count > MAX_CHOICES:
+            yield _error("CAD5309", f"event `{name}` has {count} choices", f"at most {MAX_CHOICES}")
+            return
+    pushes = len(plan.nodes) * sum(counts.values())
+    if pushes > MAX_PUSHES:
+        yield _error("CAD5309", f"the timeline offers {pushes} pushes", f"at most {MAX_PUSHES}")
 
 
 def _bad_start(plan: Plan) -> Iterator[PlanError]:
@@ -161,10 +172,6 @@ def _bad_rows(
     for number, event in enumerate(plan.program.events):
         if event.internal:
             continue
-        count = _choice_count(event)
-        if count > MAX_CHOICES:
-            yield _error("CAD5309", f"event `{event.name}` has {count} choices", f"at most {MAX_CHOICES}")
-            return
         for choices in itertools.product(*(range(choice.lower, choice.upper) for choice in event.choices)):
             try:
                 end = push(plan.program, plan.nodes[index], event, choices, budget)

@@ -3,7 +3,7 @@
 from itertools import pairwise
 from typing import Any
 
-from . import rules
+from . import cubins, rules
 from .refused import need
 
 Data = dict[str, Any]
@@ -13,14 +13,15 @@ def check(plan: Data) -> None:
     part = plan["cuda"]
     need(len(part["graphs"]) == len(plan["captures"]), "each capture has its graph")
     end = max(section["offset"] + section["size_bytes"] for section in plan["sections"])
+    images: list[cubins.Sections] = []
     for image in part["images"]:
         need(image["library"].isprintable(), "names are printable")
         rules.blob(plan, image["blob"], None, image["sha256"])
-        need(plan["blobs"][image["blob"]].startswith(b"\x7fELF"), "images are cubins")
+        images.append(cubins.sections(plan["blobs"][image["blob"]]))
     for variable in part["globals"]:
         check_variable(variable, part, end)
     for kernel in part["kernels"]:
-        check_kernel(kernel, part)
+        check_kernel(kernel, images)
     for snapshot in part["snapshots"]:
         check_snapshot(snapshot, plan, end)
     for graph in part["graphs"]:
@@ -36,12 +37,18 @@ def check_variable(variable: Data, part: Data, end: int) -> None:
     need(all(offset <= end for _, offset in variable["pointers"]), "pointers lie in the arena")
 
 
-def check_kernel(kernel: Data, part: Data) -> None:
-    need(kernel["image"] < len(part["images"]), "an image that is there")
+def check_kernel(kernel: Data, images: list[cubins.Sections]) -> None:
+    need(kernel["image"] < len(images), "an image that is there")
+    image = images[kernel["image"]]
     need(kernel["name"].isprintable(), "names are printable")
     params = list(zip(kernel["param_offsets"], kernel["param_sizes"], strict=True))
     need(all(a[0] + a[1] <= b[0] for a, b in pairwise(params)), "parameters are sorted and share no byte")
+    need(all(offset + size <= 32764 for offset, size in params), "at most 32764 bytes of parameters")
+    need(f".text.{kernel['name']}" in image, "code of a kernel")
+    need(cubins.parameters(image, kernel["name"]) in ([], params), "parameters as the image has them")
     rules.ascending([attribute for attribute, _ in kernel["attributes"]], "attributes")
+    need({attribute for attribute, _ in kernel["attributes"]} <= {8, 9, 11, 12, 13, 14, 15}, "attributes of functions")
+    need(all(-(1 << 31) <= value < 1 << 31 for _, value in kernel["attributes"]), "attributes of 32 bits")
 
 
 def check_snapshot(snapshot: Data, plan: Data, end: int) -> None:
@@ -85,9 +92,11 @@ def check_launch(node: Data, words: dict[int, int], part: Data, end: int) -> Non
     need(all(1 <= each <= 65535 for each in node["grid"][1:]), "a grid that a device takes")
     x, y, z = node["block"]
     need(min(x, y, z) > 0 and x <= 1024 and y <= 1024 and z <= 64 and x * y * z <= 1024, "a block that a device takes")
-    need(node["shared_bytes"] <= 232448, "shared memory that a device has")
+    need(node["shared_bytes"] <= 1 << 20, "shared memory that a device has")
     need(all(len(data) == 64 for _, data in node["attributes"]), "attributes have 64 bytes")
     rules.ascending([attribute for attribute, _ in node["attributes"]], "attributes")
+    given = {attribute for attribute, data in node["attributes"] if any(data)}
+    need(given <= {2, 3, 4, 5, 6, 8, 9, 10, 11, 14}, "attributes without addresses and handles")
 
 
 def check_box(node: Data, words: dict[int, int], end: int) -> None:
@@ -106,5 +115,9 @@ def check_box(node: Data, words: dict[int, int], end: int) -> None:
 
 def inside(at: int, width: int, height: int, pitch: int, depth: int, rows: int, end: int) -> None:
     """Check the last byte of a box of bytes, rows and slices."""
-    need(min(width, height, depth) > 0, "a box of something")
-    need(at + ((depth - 1) * rows + height - 1) * pitch + width <= end, "fills and copies lie in the arena")
+    if 0 in (width, height, depth):
+        width = height = depth = 0
+    need(at <= end, "fills and copies lie in the arena")
+    need(
+        width == 0 or at + ((depth - 1) * rows + height - 1) * pitch + width <= end, "fills and copies lie in the arena"
+    )

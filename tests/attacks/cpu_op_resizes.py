@@ -1,0 +1,17 @@
+"""An op that gives a tensor other memory."""
+
+from patching import attack, op
+
+MESSAGE = """\
+CAD6005: the plan holds an op that no CPU player runs, `aten::resize_`
+  expected: aten ops on plain tensors and numbers
+  got:      an op that reaches beyond its operands
+  at:       stage `step`"""
+
+
+def hostile() -> bytes:
+    return op(0, name="aten::resize_")
+
+
+if __name__ == "__main__":
+    attack(hostile)
