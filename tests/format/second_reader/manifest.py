@@ -7,7 +7,7 @@ from typing import Any
 
 from .expressions import parse
 from .refused import need, refuse
-from .tapes import DTYPES, LITERALS
+from .tapes import DTYPES
 
 SCHEMA = """
 manifest     captures=[capture] constants=[constant] fidelity=fidelity forms=[form] init=count leaves=[leaf]
@@ -32,7 +32,7 @@ event_input  literal=scalar? name=string shape=[dims:expression]
 horizon      limit=fraction unit=events|seconds
 leaf         owner=string path=string slot_bytes=count slot_offset=count
 tensor_form  dtype=dtype offset=count sizes=[dims:count] slot=index strides=[dims:count]
-literal      kind=literal_kind text=string
+literal      kind=none|bool|int|float|str text=string
 capture      input_offsets=[count] key=key output_offsets=[count] outputs=[form] scratch=[(count,count)] tape=count
              writes=[(count,count)]
 key          args=[int] inputs=[form] stage=string state=[(count,count)]
@@ -117,7 +117,7 @@ def scalar(kind: str, value: Any) -> Any:
 
 def text(kind: str, value: Any) -> str:
     need(type(value) is str and len(value) <= 4096 and value.isprintable(), "printable text")
-    words = {"dtype": DTYPES, "dtype_or_none": ["", *DTYPES], "literal_kind": LITERALS}
+    words = {"dtype": DTYPES, "dtype_or_none": ["", *DTYPES]}
     if kind == "fraction":
         need(re.fullmatch(r"(0|[1-9][0-9]*)(/[1-9][0-9]*)?", value, re.A) is not None, "a fraction")
         need(str(Fraction(value)) == value, "lowest terms")
