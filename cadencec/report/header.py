@@ -33,6 +33,8 @@ _KEYWORDS = (
 )
 KEYWORDS = frozenset(_KEYWORDS.split())
 """Words that C or C++ keeps for itself."""
+TAKEN = KEYWORDS | {"count", "names"}
+"""Words that would make a name of the header itself, such as `..._EVENT_COUNT`."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,7 +86,7 @@ def render(plan: Plan) -> str:
         outputs=_tensors(plan, inputs=False),
         regions=regions,
         state_bytes=next(section.size_bytes for section in plan.sections if section.name == "state"),
-        cadence_us=None if cadence is None else int(cadence * 1_000_000),
+        cadence=cadence,
         comment=_comment,
         literal=_literal,
     )
@@ -96,7 +98,7 @@ def c_names(names: Iterable[str]) -> list[str]:
     upper: set[str] = set()
     for name in names:
         plain = re.sub("[^0-9a-z]+", "_", re.sub("(?<=[a-z0-9])(?=[A-Z])", "_", name).lower()).strip("_") or "x"
-        plain = f"_{plain}".replace("_", "n_", 1) if plain[0].isdigit() or plain in KEYWORDS else plain
+        plain = f"_{plain}".replace("_", "n_", 1) if plain[0].isdigit() or plain in TAKEN else plain
         each, number = plain, 2
         while each in upper:
             each, number = f"{plain}_{number}", number + 1
@@ -151,5 +153,5 @@ def _regions(plan: Plan) -> Iterable[Named]:
     names = [region.name for region in plan.program.regions]
     for number, (name, c_name) in enumerate(zip(names, c_names(names), strict=True)):
         slots = [(leaf.slot_offset, leaf.slot_bytes) for leaf in plan.leaves if leaf.owner == name]
-        offset = min((at for at, _ in slots), default=0)
-        yield Named(name, c_name, number, offset, sum(size for _, size in slots))
+        lower, upper = min((at for at, _ in slots), default=0), max((at + size for at, size in slots), default=0)
+        yield Named(name, c_name, number, lower, upper - lower)

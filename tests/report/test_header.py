@@ -3,6 +3,7 @@
 import shutil
 import subprocess
 from dataclasses import replace
+from fractions import Fraction
 from pathlib import Path
 
 import pytest
@@ -10,8 +11,9 @@ from click.testing import CliRunner
 from hypothesis import given
 from hypothesis import strategies as st
 
+from cadence_runtime.format.reader import read_plan
 from cadence_runtime.format.writer import write_plan
-from cadence_runtime.zstd import compress
+from cadence_runtime.zstd import compress, decompress
 from cadencec.cli.app import app
 from cadencec.report.header import KEYWORDS, c_names, render
 from tests.format.plans import cuda_example, example
@@ -88,3 +90,22 @@ def test_the_verb_writes_it(tmp_path: Path) -> None:
     assert (tmp_path / "toy.h").read_text() == render(cuda_example())
     assert done.stdout == f"{tmp_path / 'toy.h'}: {(tmp_path / 'toy.h').stat().st_size:,} bytes\n"
     assert render(cuda_example()) == render(replace(cuda_example()))
+
+
+def test_a_region_spans_all_its_slots() -> None:
+    (golden,) = (Path(__file__).resolve().parents[2] / "plans").glob("*.cpu.*.plan")
+    plan = read_plan(golden, decompress=decompress)
+    upper = max(leaf.slot_offset + leaf.slot_bytes for leaf in plan.leaves)
+    assert f'{{"{plan.program.regions[0].name}", 0ULL, {upper}ULL}}' in render(plan)
+
+
+def test_names_that_the_header_has_itself_are_changed() -> None:
+    assert c_names(["count", "names", "n_count"]) == ["n_count", "n_names", "n_count_2"]
+
+
+def test_a_cadence_that_is_no_whole_number_of_microseconds() -> None:
+    plan = example()
+    text = render(replace(plan, program=replace(plan.program, cadence_s=Fraction(1, 3))))
+    assert "#define TOY_CADENCE_S (1.0 / 3.0)\n" in text and "_CADENCE_US" not in text
+    text = render(replace(plan, program=replace(plan.program, cadence_s=Fraction(1, 25))))
+    assert "#define TOY_CADENCE_S (1.0 / 25.0)\n#define TOY_CADENCE_US 40000\n" in text
