@@ -1,4 +1,4 @@
-"""The reader that was written from docs/format.md alone accepts what the runtime's does, and finds the same in it."""
+"""The reader that follows docs/format.md accepts what the runtime's does, and finds the same in it."""
 
 from dataclasses import fields, is_dataclass
 from fractions import Fraction

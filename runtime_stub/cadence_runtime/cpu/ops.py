@@ -12,6 +12,7 @@ from typing import Any
 import torch
 
 from cadence_runtime.cpu.allowed import is_allowed
+from cadence_runtime.format.check_tape import views_of
 from cadence_runtime.format.tape import Literal, Op, Operand, View
 
 OUT_VARIANTS: dict[str, str] = {
@@ -158,6 +159,8 @@ def operand_fault(op: Op) -> str | None:
             return f"no `{argument.name}`"
         if argument.name in given and not _takes(argument.type, given[argument.name]):
             return f"another kind of `{argument.name}`"
+        if argument.name in given and _changes(argument) and not _storages(given[argument.name]) <= set(op.writes):
+            return f"`{argument.name}`, which it writes to and does not declare"
     if len(op.outs) != len(schema.returns) or not all(map(_makes, schema.returns, op.outs)):
         return "other results"
     return _unfold_fault(op) if op.name == "aten::unfold_backward" else None
@@ -173,6 +176,14 @@ def _takes(kind: Any, operand: Operand) -> bool:
     if isinstance(operand, View):
         return isinstance(kind, torch._C.TensorType)
     return isinstance(operand, Literal) and operand.kind in LITERALS[str(kind)]
+
+
+def _changes(argument: Any) -> bool:
+    return argument.alias_info is not None and bool(argument.alias_info.is_write)
+
+
+def _storages(operand: Operand) -> set[int]:
+    return {view.storage for view in views_of([operand])}
 
 
 def _makes(returned: Any, out: Operand) -> bool:

@@ -1,4 +1,4 @@
-"""A second reader of plan files, written from docs/format.md and docs/spec.md alone, to hold the first one to the page.
+"""A second reader of plan files, which follows docs/format.md and docs/spec.md, to hold the first one to the page.
 
 It shares no code and no types with `cadence_runtime`: `read(data)` returns plain dicts, lists, integers and strings
 with the page's names, or raises `Refused`. It is naive on purpose, and meant for small plans.
