@@ -28,8 +28,8 @@ class Written:
 
 
 def report_file(request: Request) -> Written:
-    """Write a report. Raises UsageError CAD92xx and CAD9305, PlanError CAD5xxx, and IncompatibleError CAD6903 for a
-    spec that is not the plan's."""
+    """Write a report. Raises UsageError CAD92xx, CAD9305 and CAD9306, PlanError CAD5xxx, and IncompatibleError
+    CAD6903 for a spec that is not the plan's."""
     suffix = ".h" if request.c_header else ".html"
     output = request.output or os.path.basename(request.plan).removesuffix(".plan") + suffix
     check_writable(output)
@@ -37,6 +37,9 @@ def report_file(request: Request) -> Written:
         if given is not None and os.path.realpath(given) == os.path.realpath(output):
             hint = "choose another name with `-o`"
             raise UsageError("CAD9305", "the report would replace what it reads", at=output, hint=hint)
+    if request.c_header and request.spec is not None:
+        hint = "leave `--spec` out: it is for the page"
+        raise UsageError("CAD9306", "a header says nothing of a spec", got=f"`--spec {request.spec}`", hint=hint)
     text = _header(request.plan) if request.c_header else _page(request)
     return Written(output, replace_file(output, [text.encode()]))
 

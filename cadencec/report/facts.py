@@ -67,11 +67,13 @@ class Life:
 class ReportFacts:
     """`moments` are the pushes of the common path, the start first; from `round_at` on they repeat for ever (None for a
     session that ends). `lives` are the buffers of the capture `tallest`, which needs most scratch (of a CPU plan).
+    `covered` is how many pushes of the timeline, worked out anew from the program, have captures in the plan.
     `stock_bytes` has what the released code allocates for a region, where the spec says it."""
 
     plan: Plan
     inspection: Inspection
     timeline: Timeline
+    covered: int
     keys: tuple[KeyLine, ...]
     families: tuple[tuple[str, int], ...]
     moments: tuple[Moment, ...]
@@ -93,6 +95,7 @@ def report_facts(path: str, stock_bytes: Mapping[str, int]) -> ReportFacts:
         plan=plan,
         inspection=_inspected(outline),
         timeline=timeline,
+        covered=_covered(plan, timeline),
         keys=tuple(_keys(plan, names)),
         families=tuple(sorted(_families(plan).items(), key=lambda row: (-row[1], row[0]))),
         moments=moments,
@@ -105,6 +108,12 @@ def report_facts(path: str, stock_bytes: Mapping[str, int]) -> ReportFacts:
 
 def _inspected(outline: Outline) -> Inspection:
     return inspect_plan(outline, "")
+
+
+def _covered(plan: Plan, timeline: Timeline) -> int:
+    pushes = {(timeline.configurations[push.source], push.event, push.choices) for push in timeline.transitions}
+    rows = {(plan.nodes[row.source].configuration, row.event, row.choices) for row in plan.transitions if row.captures}
+    return len(pushes & rows)
 
 
 def family(name: str) -> str:

@@ -19,6 +19,7 @@ from cadencec.cli.app import app
 from cadencec.report import Request, report_file
 from cadencec.report.charts import bars, state_chart, strip, ticks
 from cadencec.report.facts import Moment, family, report_facts
+from cadencec.report.page import page as page_text
 from tests.format.plans import cuda_example, example
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -98,7 +99,7 @@ def test_every_axis_has_a_name(page: str) -> None:
 
 def test_what_it_says_of_the_toy(tmp_path: Path) -> None:
     text = written(example(), tmp_path).read_text()
-    assert "<dt>keys captured</dt><dd>4 of 4</dd>" in text
+    assert "<dt>keys captured</dt><dd>4</dd>" in text
     assert "<dt>state a session</dt><dd>64 B</dd>" in text
     assert "Every session ends: there is no steady cycle." in text
     assert text.count("<summary>") == 6
@@ -129,7 +130,7 @@ def test_golden_plans(plan: Path, tmp_path: Path) -> None:
     done = cadencec(plan, "-o", tmp_path / "page.html", "--json")
     assert done.exit_code == 0, done.stderr
     text = (tmp_path / "page.html").read_text()
-    assert "14 of 14" in text and "growing-kv-cat" in text
+    assert "<dd>14</dd>" in text and "growing-kv-cat" in text
 
 
 def test_what_the_released_code_allocates(tmp_path: Path) -> None:
@@ -156,6 +157,17 @@ def test_what_the_released_code_allocates(tmp_path: Path) -> None:
 
 
 # Bad input.
+
+
+def test_a_header_with_a_spec(tmp_path: Path) -> None:
+    write_plan(tmp_path / "toy.plan", example(), compress=compress)
+    done = cadencec(tmp_path / "toy.plan", "--c-header", "--spec", "none.yaml", "-o", tmp_path / "toy.h")
+    assert (done.exit_code, (tmp_path / "toy.h").exists()) == (2, False)
+    assert done.stderr == (
+        "error CAD9306: a header says nothing of a spec\n"
+        "  got:      `--spec none.yaml`\n"
+        "  hint:     leave `--spec` out: it is for the page\n"
+    )
 
 
 def test_a_report_in_the_place_of_its_plan(tmp_path: Path) -> None:
@@ -242,6 +254,14 @@ def test_families(name: str, expected: str) -> None:
     assert family(name) == expected
 
 
+def test_coverage_is_counted(tmp_path: Path) -> None:
+    write_plan(tmp_path / "toy.plan", example(), compress=compress)
+    facts = report_facts(str(tmp_path / "toy.plan"), {})
+    assert facts.covered == len(facts.timeline.transitions) > 0
+    assert "their captures: 100 %" in page_text(facts)
+    assert f"their captures: {100 / facts.covered:.1f}"[:-1] in page_text(replace(facts, covered=1))
+
+
 def test_facts_of_a_session_that_ends(tmp_path: Path) -> None:
     write_plan(tmp_path / "toy.plan", example(), compress=compress)
     facts = report_facts(str(tmp_path / "toy.plan"), {})
@@ -262,16 +282,24 @@ def test_a_browser_shows_it_without_errors_and_without_overflow(
     tmp_path: Path, name: str, width: int, scheme: str
 ) -> None:
     page = written(PLANS[name], tmp_path)
-    # The page has no script; this one is the test's, and tells what it measures in the title.
-    probe = "<script>document.title = [document.documentElement.scrollWidth, innerWidth].join(' ')</script></body>"
+    # A window is never narrower than 500 px, a frame may be. The page has no script; these are the test's.
+    probe = (
+        "<script>parent.postMessage([document.documentElement.scrollWidth, innerWidth].join(' '), '*')</script></body>"
+    )
     page.write_text(page.read_text().replace("</body>", probe))
+    frame = tmp_path / "frame.html"
+    frame.write_text(
+        "<!doctype html><title>none</title><script>onmessage = told => { document.title = told.data }</script>"
+        f'<iframe src="{page.as_uri()}" style="border: 0; width: {width}px; height: 900px"></iframe>'
+    )
     command = [
         str(CHROMIUM), "--headless", "--no-sandbox", "--disable-gpu", "--enable-logging=stderr", "--v=0",
-        f"--blink-settings=preferredColorScheme={int(scheme == 'light')}", f"--window-size={width},900", "--dump-dom",
-        page.as_uri(),
+        f"--blink-settings=preferredColorScheme={int(scheme == 'light')}", "--window-size=1600,1000",
+        "--virtual-time-budget=5000", "--dump-dom", frame.as_uri(),
     ]  # fmt: skip
     done = subprocess.run(command, capture_output=True, text=True, timeout=60, check=True)
     title = re.search("<title>([0-9]+) ([0-9]+)</title>", done.stdout)
     assert title is not None
-    assert int(title[1]) <= int(title[2]), "the page is wider than the window"
+    assert int(title[2]) in range(width - 20, width + 1)  # less a scroll bar
+    assert int(title[1]) <= int(title[2]), "the page is wider than the frame"
     assert "CONSOLE" not in done.stderr
