@@ -3,7 +3,7 @@
     with plan.session(seed=7) as s:
         out = s.push("chunk", x=samples)["speech"]
 
-A session that is not active keeps its state in a slab of its own; to push to it is to make it active. One lock a plan:
+Captures address one active state; to push to a session is to make its state the active one (`states`). One lock a plan:
 captures share scratch and the io section, so one runs at a time.
 """
 
@@ -19,9 +19,10 @@ from cadence_runtime.format.plan import Plan, TensorForm
 from cadence_runtime.host.step import enabled
 from cadence_runtime.inputs import intakes
 from cadence_runtime.outputs import Emitted, Outputs
-from cadence_runtime.player import Array, GeneratorState, Player, Slab
+from cadence_runtime.player import Array, GeneratorState, Player
 from cadence_runtime.queues import Queues
 from cadence_runtime.script import EventScript, ScriptBook, Value, literal_value
+from cadence_runtime.states import States
 
 __all__ = ["Emitted", "LoadedPlan", "Outputs", "Session"]
 
@@ -37,17 +38,14 @@ class LoadedPlan:
         self._book = ScriptBook(plan)
         self._intakes = intakes(plan.program)
         self._lock = threading.RLock()
-        self._active: Session | None = None
-        self._sessions: weakref.WeakSet[Session] = weakref.WeakSet()
+        self._states = States(player)
         self._closed = False
 
     def session(self, seed: int = 0) -> "Session":
         """Open a session at its start, its random draws seeded."""
         with self._lock:
             self._check_open()
-            session = Session(self, seed)
-            self._sessions.add(session)
-            return session
+            return Session(self, seed)
 
     def report(self) -> Mapping[str, int]:
         """Return what the plan takes on the device, in bytes, by name."""
@@ -57,10 +55,11 @@ class LoadedPlan:
         """End every session and give back everything. A second call does nothing."""
         with self._lock:
             if not self._closed:
-                for session in tuple(self._sessions):
-                    session.close()
                 self._closed = True
-                self._player.close()
+                try:
+                    self._states.close_all()
+                finally:
+                    self._player.close()
 
     def __enter__(self) -> Self:
         return self
@@ -74,14 +73,6 @@ class LoadedPlan:
         if self._closed:
             raise SessionError("CAD7052", "the plan is closed", expected="a loaded plan", got="a closed one")
 
-    def _activate(self, session: "Session") -> None:
-        """Make a session's state the active one. Whatever fails, each state is whole: in its slab or active."""
-        if self._active is not None:
-            self._player.deactivate(self._active._slab)
-        self._active = None
-        self._player.activate(session._slab)
-        self._active = session
-
 
 class Session:
     """One stream. Not made directly: see `LoadedPlan.session`."""
@@ -93,9 +84,10 @@ class Session:
         self._lent: dict[str, Array] = {}
         self._node = 0
         self._ended: str | None = None
-        self._slab: Slab = self._player.new_slab()
+        self._ticket = loaded._states.open()
+        self._dropped = weakref.finalize(self, loaded._states.abandon, self._ticket)
+        self._dropped.atexit = False
         try:
-            loaded._activate(self)
             self._generator = self._player.run(self._plan.init, self._generator)
         except BaseException:
             self.close()
@@ -130,8 +122,7 @@ class Session:
             script = loaded._book.find(self._node, event, shapes, given)
             emitted = []
             try:
-                if loaded._active is not self:
-                    loaded._activate(self)
+                loaded._states.activate(self._ticket)
                 for part in script.events:
                     values = self._play(part, arrays)
                     arrays = {}  # later events take from queues alone
@@ -149,20 +140,19 @@ class Session:
         """Return copies of all leaves of the state, by path."""
         with self._loaded._lock:
             self._check_open()
-            if self._loaded._active is not self:
-                self._loaded._activate(self)
+            self._loaded._states.activate(self._ticket)
             leaves = zip(self._plan.leaves, self._plan.nodes[self._node].forms, strict=True)
             return {leaf.path: self._leaf(index, form) for index, (leaf, form) in enumerate(leaves)}
 
     def close(self) -> None:
         """End the session. A second call does nothing."""
         with self._loaded._lock:
-            if self._loaded._active is self:
-                self._loaded._active = None
-            if self._slab is not None:
-                self._player.free_slab(self._slab)
-            self._ended, self._slab = "a closed one", None
+            if self._dropped.detach() is None:
+                return
+            self._ended = "a closed one"
             self._lent.clear()
+            if not self._loaded._closed:
+                self._loaded._states.close(self._ticket)
 
     def __enter__(self) -> Self:
         return self
@@ -173,9 +163,9 @@ class Session:
         self.close()
 
     def _check_open(self) -> None:
+        self._loaded._check_open()
         if self._ended is None:
             return
-        self._loaded._check_open()
         raise SessionError(
             "CAD7053",
             "the session has ended",

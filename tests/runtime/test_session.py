@@ -1,9 +1,7 @@
 """Sessions: what a push takes and gives, what it refuses and in which words, and that sessions never meet."""
 
-import gc
 import random
 import threading
-import weakref
 from typing import Any
 
 import numpy as np
@@ -201,17 +199,6 @@ def test_seeds_belong_to_sessions_and_the_process_keeps_its_own(plan_of: PlanOf)
         assert not torch.equal(again, first)
         other.seed(6)
         assert not torch.equal(other.push("one", x=x)["y"], again)
-
-
-def test_closed_sessions_leave_nothing_behind(plan_of: PlanOf) -> None:
-    with load(plan_of("01")) as plan:
-        slabs = []
-        for _ in range(200):
-            with plan.session() as session:
-                slabs.append(weakref.ref(session._slab))
-        del session
-        gc.collect()
-        assert not any(slab() is not None for slab in slabs)
 
 
 def test_what_may_happen_now_is_told(plan_of: PlanOf) -> None:
