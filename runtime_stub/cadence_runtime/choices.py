@@ -3,7 +3,7 @@
 inputs: {token: [1, n]}    push("first", token=<1 x 7>)    ->    n = 7
 """
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Container, Iterator, Mapping, Sequence
 from itertools import islice, product
 
 from cadence_runtime.errors import SessionError
@@ -41,7 +41,7 @@ def _readings(
     for values in product(*ranges):
         chosen = dict(zip((choice.name for choice in event.choices), values, strict=True))
         try:
-            if _declared(event, shapes, {**known, **chosen}) == dict(shapes):
+            if declared_shapes(event, shapes, {**known, **chosen}) == dict(shapes):
                 yield chosen
         except ExpressionError:
             continue  # a value for which a size has none
@@ -57,12 +57,13 @@ def _candidates(event: Event, shapes: Mapping[str, Shape], choice: Choice) -> Se
     return range(choice.lower, choice.upper)
 
 
-def _declared(event: Event, shapes: Mapping[str, Shape], env: dict[str, int]) -> dict[str, Shape]:
-    """Return the shapes that the event's arrays have with these values."""
+def declared_shapes(event: Event, names: Container[str], known: Mapping[str, int]) -> dict[str, Shape]:
+    """Return the shapes that the event's arrays of these names have; `known` are params, counters and choices."""
+    env = dict(known)
     for let, expression in event.lets:
         env[let] = expression.evaluate(env)
     return {
-        entry.name: tuple(size.evaluate(env) for size in entry.shape) for entry in event.inputs if entry.name in shapes
+        entry.name: tuple(size.evaluate(env) for size in entry.shape) for entry in event.inputs if entry.name in names
     }
 
 

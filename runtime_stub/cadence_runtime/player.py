@@ -74,6 +74,13 @@ class Player(Protocol):
     def leaf(self, index: int, form: TensorForm) -> Array:
         """Return a copy of a leaf of the active state."""
 
+    def lane(self) -> "Player":
+        """Return a player over the same weights and constants, with state, io and scratch of its own. Raises
+        DeviceError where the device has no lanes or no memory."""
+
+    def free_bytes(self) -> int:
+        """Return the memory that is free for slabs now."""
+
     def report(self) -> Mapping[str, int]:
         """Return sizes in bytes by name, for `inspect` and tests."""
 

@@ -14,6 +14,7 @@ from collections.abc import Mapping
 from types import TracebackType
 from typing import Self, SupportsIndex
 
+from cadence_runtime.capacity import Capacity
 from cadence_runtime.errors import SessionError
 from cadence_runtime.format.plan import Plan, TensorForm
 from cadence_runtime.host.step import enabled
@@ -23,6 +24,7 @@ from cadence_runtime.player import Array, GeneratorState, Player
 from cadence_runtime.queues import Queues
 from cadence_runtime.script import EventScript, ScriptBook, Value, literal_value
 from cadence_runtime.states import States
+from cadence_runtime.times import Times
 
 __all__ = ["Emitted", "LoadedPlan", "Outputs", "Session"]
 
@@ -39,13 +41,39 @@ class LoadedPlan:
         self._intakes = intakes(plan.program)
         self._lock = threading.RLock()
         self._states = States(player)
+        self._capacity: Capacity | None = None
         self._closed = False
 
-    def session(self, seed: int = 0) -> "Session":
-        """Open a session at its start, its random draws seeded."""
+    def session(self, seed: int = 0, *, overcommit: bool = False) -> "Session":
+        """Open a session at its start, its random draws seeded. Raises SessionError CAD7060 where it would be more than
+        the plan was told to admit, unless it may `overcommit`."""
         with self._lock:
             self._check_open()
+            if self._capacity is not None and not overcommit:
+                self._capacity.check(len(self._states))
             return Session(self, seed)
+
+    def lane(self) -> "LoadedPlan":
+        """Return the plan on a lane of its own: the same weights and constants, and other state, io and scratch, so
+        that both can push at once. It is closed by itself. Raises DeviceError where its device has no lanes or no
+        memory."""
+        with self._lock:
+            self._check_open()
+            return LoadedPlan(self.plan, self._player.lane())
+
+    def capacity(self, times: Times | None = None, *, ahead_s: float = 0.0, share: float = 0.8) -> Capacity:
+        """Return how many sessions this plan carries here: from what is free now and, with times, the cadence."""
+        with self._lock:
+            self._check_open()
+            slab_bytes = next(section.size_bytes for section in self.plan.sections if section.name == "state")
+            slowest_s = 0.0 if times is None else times.slowest_s
+            cadence_s = self.plan.program.cadence_s
+            return Capacity(slab_bytes, self._player.free_bytes(), slowest_s, cadence_s, ahead_s, share)
+
+    def admit(self, capacity: Capacity | None) -> None:
+        """Refuse sessions beyond a capacity from now on; None admits any number."""
+        with self._lock:
+            self._capacity = capacity
 
     def report(self) -> Mapping[str, int]:
         """Return what the plan takes on the device, in bytes, by name."""
@@ -92,6 +120,12 @@ class Session:
         except BaseException:
             self.close()
             raise
+
+    def activate(self) -> None:
+        """Make this session's state the active one now, so that its next push need not."""
+        with self._loaded._lock:
+            self._check_open()
+            self._loaded._states.activate(self._ticket)
 
     def seed(self, seed: int) -> None:
         """Seed the random draws from here on, as `torch.manual_seed` does for the stock model."""

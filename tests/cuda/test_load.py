@@ -132,3 +132,26 @@ def test_a_plan_cut_short_is_told_before_the_device_is_asked(machine: Machine, t
     cut.write_bytes(PLAN.read_bytes()[:-1])
     assert check(cut).verdict == "incompatible"
     assert machine.drivers == []
+
+
+def test_sessions_of_a_plan_share_its_one_lane_and_its_slabs_come_with_the_second(machine: Machine) -> None:
+    with load(PLAN) as plan:
+        before = machine.names().count("allocate")
+        kept = plan.session()
+        assert machine.names().count("allocate") == before
+        other = plan.session()
+        assert machine.names().count("allocate") == before + 2
+        freed = machine.names().count("free")
+        other.close()
+        assert machine.names().count("free") == freed + 2
+        assert plan.capacity().free_bytes == machine.drivers[-1].free_bytes
+        with pytest.raises(DeviceError) as caught:
+            plan.lane()
+        kept.close()
+    assert str(caught.value) == (
+        "CAD8006: a plan for cuda has one lane\n"
+        "  expected: one lane\n"
+        "  got:      another\n"
+        "  hint:     open more sessions on the lane that there is"
+    )
+    assert all(driver.live == [] for driver in machine.drivers)

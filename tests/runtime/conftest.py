@@ -1,14 +1,18 @@
-"""Small plans to load: case 01 (a growing cache with a horizon), case 25 (choices and literals) and case 15 (draws)."""
+"""Small plans to load: case 01 (a growing cache with a horizon), 25 (choices and literals), 15 (draws), and a talk."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
 
+from cadence_runtime import LoadedPlan
+from cadence_runtime.format.plan import Plan
 from cadence_runtime.format.writer import write_plan
 from cadencec.plan.compile import compile_spec
 from cadencec.spec.load import load_spec
 from tests.cases.driver import spec_path
+from tests.plan.models import loaded
+from tests.runtime.talk import talk_plan
 
 PlanOf = Callable[[str], Path]
 
@@ -25,3 +29,16 @@ def plan_of(tmp_path_factory: pytest.TempPathFactory) -> PlanOf:
         return made[number]
 
     return find
+
+
+@pytest.fixture(scope="session")
+def talk(tmp_path_factory: pytest.TempPathFactory) -> Plan:
+    """The talk, compiled once."""
+    return talk_plan(tmp_path_factory.mktemp("talk"))
+
+
+@pytest.fixture
+def plan(talk: Plan) -> Iterator[LoadedPlan]:
+    """The talk, loaded."""
+    with loaded(talk) as plan:
+        yield plan

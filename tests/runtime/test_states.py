@@ -4,7 +4,6 @@ import gc
 import random
 import threading
 import weakref
-from collections.abc import Iterator
 
 import pytest
 import torch
@@ -13,20 +12,8 @@ from hypothesis import strategies as st
 
 from cadence_runtime import LoadedPlan, Session
 from cadence_runtime.errors import DeviceError, SessionError
-from cadence_runtime.format.plan import Plan
 from tests.plan.models import loaded
-from tests.runtime.talk import Act, frames, play, talk_plan
-
-
-@pytest.fixture(scope="module")
-def talk(tmp_path_factory: pytest.TempPathFactory) -> Plan:
-    return talk_plan(tmp_path_factory.mktemp("talk"))
-
-
-@pytest.fixture
-def plan(talk: Plan) -> Iterator[LoadedPlan]:
-    with loaded(talk) as plan:
-        yield plan
+from tests.runtime.talk import Act, frames, play
 
 
 class Slabs:

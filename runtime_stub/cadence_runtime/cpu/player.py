@@ -12,13 +12,15 @@ from torch.utils.dlpack import from_dlpack
 from cadence_runtime.cpu.capture import Places, Ready, prepare
 from cadence_runtime.cpu.graph import Script
 from cadence_runtime.cpu.literals import DTYPES, HOST
-from cadence_runtime.cpu.memory import Arena, zeros
+from cadence_runtime.cpu.memory import Arena, free_bytes, zeros
 from cadence_runtime.cpu.numerics import hold
 from cadence_runtime.errors import DeviceError
 from cadence_runtime.format.plan import Capture, Plan, TensorForm
 
 WeightSource = Callable[[str], memoryview]
 """Returns the raw bytes of a weight by tensor name."""
+
+READ_ONLY = ("weights", "constants")
 
 _generator_lock = threading.Lock()
 """torch's default generator is one for the process; a capture that draws has it to itself."""
@@ -31,13 +33,15 @@ class CpuPlayer:
     it elsewhere.
     """
 
-    def __init__(self, plan: Plan, weights: WeightSource) -> None:
+    def __init__(self, plan: Plan, weights: WeightSource | None, lender: Arena | None = None) -> None:
         self.plan = plan
         self._switches = hold(plan.provenance.numerics)
         try:
             with torch.inference_mode(False):
-                self._stand_on(Arena(max(section.offset + section.size_bytes for section in plan.sections)))
-                self._fill_all(weights)
+                size_bytes = max(section.offset + section.size_bytes for section in plan.sections)
+                self._stand_on(Arena(size_bytes, lender, 0 if lender is None else _lent_bytes(plan)))
+                if weights is not None:
+                    self._fill_all(weights)
         except BaseException:
             self.close()
             raise
@@ -128,6 +132,16 @@ class CpuPlayer:
     def leaf(self, index: int, form: TensorForm) -> Tensor:
         return self._places.leaf(form).clone()
 
+    def lane(self) -> "CpuPlayer":
+        lane, mine = CpuPlayer(self.plan, None, self._places.arena), self._places.arena
+        for section in self.plan.sections:
+            if section.name in READ_ONLY and section.offset >= lane._places.arena.lent_bytes:
+                lane._fill(section.offset, mine.part(section.offset, section.size_bytes).numpy().tobytes())
+        return lane
+
+    def free_bytes(self) -> int:
+        return free_bytes()
+
     def report(self) -> Mapping[str, int]:
         sizes: dict[str, int] = {section.name: section.size_bytes for section in self.plan.sections}
         return {**sizes, "unplanned": max(map(self._unplanned_bytes, self.plan.captures), default=0)}
@@ -156,6 +170,12 @@ class CpuPlayer:
             got=lines[-1] if lines else type(error).__name__,
             hint="the session has ended; open another",
         )
+
+
+def _lent_bytes(plan: Plan) -> int:
+    """Return how many bytes at the start of the arena lanes can share: the sections that no capture writes, as far as
+    they come first, as the compiler puts them."""
+    return next(section.offset for section in plan.sections if section.name not in READ_ONLY)
 
 
 def _foreign(value: object) -> Tensor:

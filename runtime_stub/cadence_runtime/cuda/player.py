@@ -11,7 +11,7 @@ import numpy as np
 from cadence_runtime.cuda.arrays import DeviceArray, HostArray, numpy_dtype, span_bytes, strided
 from cadence_runtime.cuda.driver import Driver
 from cadence_runtime.cuda.resident import Resident, WeightSource
-from cadence_runtime.errors import PlanError
+from cadence_runtime.errors import DeviceError, PlanError
 from cadence_runtime.format.plan import Plan, TensorForm
 from cadence_runtime.format.tape import ITEM_BYTES
 
@@ -130,6 +130,18 @@ class CudaPlayer:
     def leaf(self, index: int, form: TensorForm) -> HostArray:
         slot = self.plan.leaves[form.slot].slot_offset
         return DeviceArray(self._resident, self._offsets["state"] + slot, form).numpy()
+
+    def lane(self) -> "CudaPlayer":
+        raise DeviceError(
+            "CAD8006",
+            "a plan for cuda has one lane",
+            expected="one lane",
+            got="another",
+            hint="open more sessions on the lane that there is",
+        )
+
+    def free_bytes(self) -> int:
+        return self._driver.memory()[0]
 
     def report(self) -> Mapping[str, int]:
         return {section.name: section.size_bytes for section in self.plan.sections}

@@ -1,0 +1,57 @@
+"""How long the pushes of a plan take here, measured where they occur.
+
+A push is known by its key: the captures that it runs, in order. Pushes of one key do the same work on the same shapes,
+so they share one time, the median of several.
+"""
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from statistics import median
+from time import perf_counter
+from typing import TYPE_CHECKING
+
+from cadence_runtime.moves import Moves, zeros
+
+if TYPE_CHECKING:
+    from cadence_runtime.session import LoadedPlan
+
+PushKey = tuple[int, ...]
+"""The captures of a push, in order."""
+
+
+@dataclass(frozen=True, slots=True)
+class Times:
+    """Seconds of a push by its key, each behind a switch from another session."""
+
+    pushes: Mapping[PushKey, float]
+
+    @property
+    def slowest_s(self) -> float:
+        """The slowest push; 0 where nothing was measured."""
+        return max(self.pushes.values(), default=0.0)
+
+
+def measure(
+    plan: "LoadedPlan", *, repeats: int = 5, limit: int = 2000, clock: Callable[[], float] = perf_counter
+) -> Times:
+    """Walk over the whole timeline `repeats` times and once before, with zeros as inputs, in sessions of their own;
+    return the medians. A walk takes at most `limit` pushes, the nearest first; keys beyond them have no time.
+
+    Raises SessionError CAD7061 where no input can be made, and whatever a push raises.
+    """
+    moves = Moves(plan.plan)
+    walks = [[moves.of(transition) for transition in walk] for walk in moves.cover(limit)]
+    found: dict[PushKey, list[float]] = {}
+    with plan.session(overcommit=True) as other:
+        for turn in range(repeats + 1):
+            for walk in walks:
+                with plan.session(overcommit=True) as session:
+                    for move in walk:
+                        inputs = move.arrays(zeros)
+                        other.activate()
+                        before = clock()
+                        session.push(move.event, **inputs)
+                        took = clock() - before
+                        if turn:
+                            found.setdefault(move.transition.captures, []).append(took)
+    return Times({key: median(took) for key, took in found.items()})
