@@ -7,7 +7,7 @@ from dataclasses import replace
 from itertools import groupby
 
 from cadence_runtime.format.blobs import UnreadBlob
-from cadence_runtime.format.cuda import CudaPart, Graph, GraphNode, Kernel, KernelNode
+from cadence_runtime.format.cuda import CudaPart, GraphNode, Kernel, KernelNode
 from cadence_runtime.format.outline import Outline, read_outline
 from cadence_runtime.format.plan import Capture, Form, Plan, TensorForm
 from cadence_runtime.format.tape import Tape
@@ -173,8 +173,8 @@ def _launches(plan: Plan) -> Iterator[Launches]:
         yield from (known[capture.tape] for capture in plan.captures)
         return
     places, nodes = Places(plan), dict[int, tuple[str, str, object]]()
-    for capture, graph in zip(plan.captures, plan.cuda.graphs, strict=True):
-        yield _graph_launches(plan.cuda, graph, places.of(capture), nodes)
+    for number, capture in enumerate(plan.captures):
+        yield _graph_launches(plan.cuda, number, places.of(capture), nodes)
 
 
 def _tape_launches(tape: Tape) -> Launches:
@@ -187,10 +187,10 @@ def _tape_launches(tape: Tape) -> Launches:
 
 
 def _graph_launches(
-    part: CudaPart, graph: Graph, places: "Places", known: dict[int, tuple[str, str, object]]
+    part: CudaPart, capture: int, places: "Places", known: dict[int, tuple[str, str, object]]
 ) -> Launches:
     """`known` has the facts of nodes by identity: equal launches of a plan are one object."""
-    rows = []
+    graph, launch, rows = part.graph_of(capture), part.launch(capture), []
     for node in graph.nodes:
         row = known.get(id(node))
         if row is None:
@@ -198,7 +198,8 @@ def _graph_launches(
         rows.append(row)
     pointers = tuple([(r.node, r.word, places.name(r.offset)) for r in graph.relocations])
     generator = None if graph.philox is None else (places.name(graph.philox[0]), graph.philox[1])
-    frame = {"edges": graph.edges, "pointers": pointers, "generator": generator}
+    moves = [(places.name(m.destination), places.name(m.source), m.size_bytes) for m in launch.before + launch.after]
+    frame = {"edges": graph.edges, "pointers": pointers, "generator": generator, "rows moved": tuple(moves)}
     return Launches(tuple(r[0] for r in rows), tuple(r[1] for r in rows), tuple(r[2] for r in rows), frame)
 
 

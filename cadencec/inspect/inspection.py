@@ -7,7 +7,7 @@ from typing import Any
 
 from cadence_runtime.cuda.compatibility import executable_bytes, graph_bytes
 from cadence_runtime.errors import raise_all
-from cadence_runtime.format.file import CODECS, MAJOR, MINOR
+from cadence_runtime.format.file import CODECS
 from cadence_runtime.format.outline import Outline, read_outline
 from cadence_runtime.format.plan import Leaf, Plan, Weight
 from cadence_runtime.format.tape import ITEM_BYTES
@@ -88,8 +88,8 @@ class Image:
 
 @dataclass(frozen=True, slots=True)
 class Cuda:
-    """The CUDA part: nodes and relocations counted over all captures, nodes of each besides. The device memory that a
-    load takes is predicted: the arena, and an executable for each capture that runs, `largest_executable_bytes` at
+    """The CUDA part: nodes and relocations counted over all graphs, and the nodes of each capture. The device memory
+    that a load takes is predicted: the arena, and an executable for each graph that runs, `largest_executable_bytes` at
     least; the context and the code of kernels come on top."""
 
     compute_capability: str
@@ -155,7 +155,7 @@ def inspect_plan(file: Outline, path: str) -> Inspection:
     plan, provenance, fidelity = file.plan, file.plan.provenance, file.plan.fidelity
     return Inspection(
         path=path,
-        format=f"{MAJOR}.{MINOR}",
+        format=file.version,
         size_bytes=file.size_bytes,
         model=provenance.model,
         target=plan.target,
@@ -238,9 +238,9 @@ def _stages(plan: Plan) -> Iterator[StageSummary]:
     for name in dict.fromkeys(capture.key.stage for capture in plan.captures):
         numbers = [i for i, capture in enumerate(plan.captures) if capture.key.stage == name]
         tapes = {plan.captures[number].tape for number in numbers}
-        graphs = plan.cuda.graphs if plan.cuda is not None else ()
-        if graphs:
-            longest = max(len(graphs[number].nodes) for number in numbers)
+        part = plan.cuda
+        if part is not None:
+            longest = max(len(part.graph_of(number).nodes) for number in numbers)
         else:
             longest = max(len(plan.tapes[tape].ops) for tape in tapes)
         yield StageSummary(name, len(numbers), len(tapes), longest, max(_scratch(plan, n) for n in numbers))
@@ -284,7 +284,7 @@ def _cuda(plan: Plan) -> Cuda | None:
         images=tuple(images),
         kernels=len(part.kernels),
         graph_nodes=sum(len(graph.nodes) for graph in part.graphs),
-        nodes_by_capture=tuple(len(graph.nodes) for graph in part.graphs),
+        nodes_by_capture=tuple(len(part.graph_of(number).nodes) for number in range(len(plan.captures))),
         relocations=sum(len(graph.relocations) for graph in part.graphs),
         snapshots=len(part.snapshots),
         snapshot_bytes=sum(snapshot.size_bytes for snapshot in part.snapshots),

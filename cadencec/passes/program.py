@@ -49,9 +49,11 @@ def compact(program: Program) -> Program:
 
 def rename_storages(tape: Tape, number: Mapping[int, int]) -> Tape:
     """Return the tape with storages named by other numbers; those that are not in `number` keep theirs."""
+    return map_tape(tape, lambda old: on_storage(old, number.get(old.storage, old.storage)), number)
 
-    def view(old: View) -> View:
-        return on_storage(old, number.get(old.storage, old.storage))
+
+def map_tape(tape: Tape, view: Callable[[View], View], number: Mapping[int, int]) -> Tape:
+    """Return the tape with its views changed, and the storages that ops read and write named by other numbers."""
 
     def indices(old: tuple[int, ...]) -> tuple[int, ...]:
         return tuple(sorted({number.get(index, index) for index in old}))

@@ -6,7 +6,7 @@ Three models are built from the same entry: one is recorded, one is the stock mo
 the walk at the end. Nothing here writes a file.
 """
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
@@ -100,7 +100,7 @@ def compile_spec(
         check_same_weights(traced.weights, stock.weights, "two builds of the model are not equal", _SEED_HINT)
         # A dictionary of its own: large constants join the weights of the plan, not those of the model.
         weights = replace(traced.weights, tensors=dict(traced.weights.tensors))
-        kept = _Kept(weights, switches, device, traced.jobs.leaves.paths, backend)
+        kept = _Kept(weights, switches, device, traced.jobs, backend)
         found = _explore(spec, traced, stock, kept, node_limit, progress)
         walked = _walk(kept, found, traced.weights, fresh, walk_events, progress)
         plan = assemble(
@@ -189,7 +189,7 @@ class _Kept:
     weights: Weights
     switches: frozenset[str]
     device: torch.device
-    paths: Sequence[str]
+    jobs: Jobs
     backend: Backend | None
     tapes: dict[Tape, int] = field(default_factory=dict)
     lowered: list[Lowered] = field(default_factory=list)
@@ -239,8 +239,9 @@ class _Kept:
             before=found.before,
             after=found.after,
             outputs=found.outputs,
-            owners=self.paths,
+            owners=self.jobs.leaves.paths,
             numerics=dict(recorded.recording.numerics),
+            rows=self.jobs.rows(found.key),
         )
 
     def fidelity(self, walked: Walked) -> Fidelity:

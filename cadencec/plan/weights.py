@@ -30,8 +30,8 @@ class Blobs:
 
 
 def names_read(tapes: Sequence[Tape], kind: str) -> list[str]:
-    """Return the names of all weights or constants that tapes read, sorted."""
-    return sorted({storage.name for tape in tapes for storage in tape.storages if storage.kind == kind})
+    """Return the names of all weights or constants that tapes read, in the order in which they first do."""
+    return list(dict.fromkeys(storage.name for tape in tapes for storage in tape.storages if storage.kind == kind))
 
 
 def collect_weights(
@@ -41,7 +41,7 @@ def collect_weights(
 
     `published` are the digests of the tensors in the weights file; what it does not hold with these bytes is embedded.
     """
-    names = names_read(tapes, "weight")
+    names = sorted(names_read(tapes, "weight"))
     data = {name: _bytes(weights.tensor(name)) for name in names}
     row = in_a_row(len(data[name]) for name in names)
     found = []
@@ -55,7 +55,8 @@ def collect_weights(
 def collect_constants(
     tapes: Sequence[Tape], constants: Mapping[str, Tensor], blobs: Blobs
 ) -> tuple[tuple[Constant, ...], int]:
-    """Return the constants that the tapes read, and the size of their section."""
+    """Return the constants that the tapes read, and the size of their section. Those of one tape lie side by side as
+    far as no other tape reads them."""
     names = names_read(tapes, "constant")
     data = {name: _bytes(constants[name]) for name in names}
     row = in_a_row(len(data[name]) for name in names)

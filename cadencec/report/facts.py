@@ -127,8 +127,8 @@ def _launched(plan: Plan) -> Iterator[list[str]]:
     if plan.cuda is None:
         yield from ([op.name for op in plan.tapes[capture.tape].ops] for capture in plan.captures)
         return
-    for graph in plan.cuda.graphs:
-        kernels = plan.cuda.kernels
+    for number in range(len(plan.captures)):
+        kernels, graph = plan.cuda.kernels, plan.cuda.graph_of(number)
         yield [
             kernels[node.kernel].name if isinstance(node, KernelNode) else type(node).__name__.removesuffix("Node")
             for node in graph.nodes

@@ -15,7 +15,9 @@ from cadence_runtime.format.tape import Tape
 class Finding:
     """A key as the search hands it on: the finished tape with its constants and the model's weights, and values that
     the stage was run on. `before` and `after` are the forms of the leaves it reads and of those it leaves behind, by
-    path; `owners` the paths of all leaves, by the number that a form's slot is; `numerics` the switches of it."""
+    path; `owners` the paths of all leaves, by the number that a form's slot is; `numerics` the switches of it. `rows`
+    are the paths of the leaves that a stage which repeats takes at this index, each with the path of the whole that it
+    is a row of; None for any other stage."""
 
     tape: Tape
     constants: Mapping[str, Tensor]
@@ -27,6 +29,7 @@ class Finding:
     outputs: Sequence[Form]
     owners: Sequence[str]
     numerics: Mapping[str, str]
+    rows: Mapping[str, str] | None = None
 
 
 class Backend(Protocol):

@@ -8,7 +8,7 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 
 from cadence_runtime.errors import TraceError
-from cadence_runtime.format.plan import INIT, RESET, Form, TensorForm
+from cadence_runtime.format.plan import INIT, RESET, Form, Key, TensorForm
 from cadence_runtime.host.program import Program, Stage, StageRun
 from cadencec.trace.leaves import Leaves, row_of
 from cadencec.trace.model import Model, StageCall
@@ -89,6 +89,17 @@ class Jobs:
             return Job(stage.name, self._all, self._all, stage.outputs, self._step(call, args))
         reads, writes = (self._leaves_of(stage, regions, run.index) for regions in (stage.reads, stage.writes))
         return Job(stage.name, reads, writes, stage.outputs, self._part(call, args, reads, writes))
+
+    def rows(self, key: Key) -> dict[str, str] | None:
+        """Return the leaves that a key of a repeated stage takes row by row: path of the row, path of the whole. None
+        for any other key."""
+        stage = next((stage for stage in self.program.stages if stage.name == key.stage), None)
+        if stage is None or stage.repeat is None:
+            return None
+        index = key.args[-1]
+        return {
+            leaf.path: leaf.whole for leaf in self.leaves.declared if leaf.owner in stage.indexed and leaf.row == index
+        }
 
     @property
     def _all(self) -> tuple[int, ...]:

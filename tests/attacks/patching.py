@@ -19,7 +19,7 @@ from cadence_runtime.format.file import HEADER_BYTES, SECTIONS, TABLE_BYTES, Ext
 from cadence_runtime.format.file import header as file_header
 from cadence_runtime.format.graphs import encode_graphs
 from cadence_runtime.format.manifest import encode_manifest
-from cadence_runtime.format.plan import Plan
+from cadence_runtime.format.plan import Plan, minor_of
 from cadence_runtime.format.reader import read_plan
 from cadence_runtime.format.references import blob_digests
 from cadence_runtime.format.source import MemorySource
@@ -69,10 +69,10 @@ def parts(made: Plan) -> dict[str, bytes]:
     }
 
 
-def sealed(sections: dict[str, bytes]) -> bytes:
+def sealed(sections: dict[str, bytes], minor: int = 0) -> bytes:
     """Return a file of these sections, its digests made anew."""
     *stored, blobs = sections.values()
-    return b"".join(assemble([store(data, None) for data in stored], [blobs]))
+    return b"".join(assemble([store(data, None) for data in stored], [blobs], minor))
 
 
 # Bytes of the file.
@@ -141,7 +141,8 @@ def word(name: str, index: int, value: int, target: str = "cpu") -> bytes:
 
 def plan(target: str = "cpu", **changes: Any) -> bytes:
     """Change a field of the plan."""
-    return sealed(parts(replace(golden(target), **changes)))
+    made = replace(golden(target), **changes)
+    return sealed(parts(made), minor_of(made))
 
 
 def item(field: str, index: int, **changes: Any) -> bytes:

@@ -9,7 +9,7 @@ from pathlib import Path
 
 from cadence_runtime.format import reader, source, tapes, writer
 from cadence_runtime.format.blobs import encode_blobs
-from cadence_runtime.format.cuda import CudaPart, Edge, Relocation
+from cadence_runtime.format.cuda import CudaPart, Edge, Launch, Move, Relocation
 from cadence_runtime.format.file import ALIGNMENT, ZSTD, read_table
 from cadence_runtime.format.plan import Plan, Section
 from cadence_runtime.format.references import blob_digests
@@ -422,6 +422,11 @@ def with_graph(**changes: object) -> bytes:
 @breaks("CAD5701")
 def a_capture_without_a_graph():
     with_part(graphs=())
+
+
+@breaks("CAD5708")
+def a_move_into_weights():
+    with_part(launches=(Launch(0, (Move(0, 256, 16),)), *map(Launch, range(1, 4))))
 
 
 @breaks("CAD5702")

@@ -7,7 +7,7 @@ from cadence_runtime.format.blobs import encode_blobs, store
 from cadence_runtime.format.file import HEADER_BYTES, SECTIONS, TABLE_BYTES, Extent, header, read_table
 from cadence_runtime.format.graphs import encode_graphs
 from cadence_runtime.format.manifest import encode_manifest
-from cadence_runtime.format.plan import Plan
+from cadence_runtime.format.plan import Plan, minor_of
 from cadence_runtime.format.references import blob_digests
 from cadence_runtime.format.source import MemorySource
 from cadence_runtime.format.tables import encode_nodes, encode_transitions
@@ -31,10 +31,10 @@ def sections(plan: Plan) -> dict[str, bytes]:
     }
 
 
-def join(parts: dict[str, bytes]) -> bytes:
+def join(parts: dict[str, bytes], minor: int = 0) -> bytes:
     """A file of these sections, its digests made anew."""
     *stored, blobs = parts.values()
-    return b"".join(assemble([store(data, None) for data in stored], [blobs]))
+    return b"".join(assemble([store(data, None) for data in stored], [blobs], minor))
 
 
 def forged(plan: Plan, **changes: bytes | Change) -> bytes:
@@ -43,7 +43,7 @@ def forged(plan: Plan, **changes: bytes | Change) -> bytes:
     for name, change in changes.items():
         key = name.replace("_", "-")
         parts[key] = change if isinstance(change, bytes) else change(parts[key])
-    return join(parts)
+    return join(parts, minor_of(plan))
 
 
 def with_extents(data: bytes, **changes: Callable[[Extent], Extent]) -> bytes:

@@ -7,8 +7,17 @@ import pytest
 
 from cadence_runtime.errors import CadenceError, ErrorList
 from cadence_runtime.format import closure
-from cadence_runtime.format.cuda import DeviceGlobal, Edge, KernelNode, MemcpyNode, MemsetNode, Relocation
-from cadence_runtime.format.plan import Plan, TensorForm
+from cadence_runtime.format.cuda import (
+    DeviceGlobal,
+    Edge,
+    KernelNode,
+    Launch,
+    MemcpyNode,
+    MemsetNode,
+    Move,
+    Relocation,
+)
+from cadence_runtime.format.plan import Plan, Section, TensorForm
 from cadence_runtime.format.reader import read_plan
 from cadence_runtime.format.tape import Binding, Literal, Op, Storage, Tape, View
 from cadence_runtime.format.validate import validate
@@ -233,7 +242,32 @@ def pointer(number: int, **changes: int) -> Plan:
     return graph(relocations=tuple(entries))
 
 
+SECTIONS = {section.name: section for section in CUDA.sections}
+STATE = SECTIONS["state"].offset
+*COMMON, LIBRARY = CUDA.sections
+ROWS = Section("rows", LIBRARY.offset, 512, 512, "by hand")
+LAUNCHED = tuple(map(Launch, range(len(PART.graphs))))
+
+
+def rows(*launches: Launch) -> Plan:
+    """The plan with a section of rows, its first captures launched in other ways."""
+    plan = part(launches=(*launches, *LAUNCHED[len(launches) :]))
+    return replace(plan, sections=(*COMMON, ROWS, replace(LIBRARY, offset=LIBRARY.offset + ROWS.size_bytes)))
+
+
+MOVED = Launch(0, (Move(ROWS.offset, STATE, 16),), (Move(STATE, ROWS.offset, 16),))
+OVERLAP = (Move(ROWS.offset, STATE, 16), Move(ROWS.offset + 8, STATE, 16))
+
 GRAPHS = {
+    "a launch too few": (part(launches=(MOVED, *LAUNCHED[2:])), "CAD5701"),
+    "a graph that nothing launches": (rows(MOVED, Launch(0)), "CAD5701"),
+    "a move without rows": (part(launches=(MOVED, *LAUNCHED[1:])), "CAD5708"),
+    "a move of nothing": (rows(Launch(0, (Move(ROWS.offset, STATE, 0),))), "CAD5708"),
+    "a move into the weights": (rows(Launch(0, (Move(0, STATE, 16),))), "CAD5708"),
+    "a move behind the rows": (rows(Launch(0, (Move(ROWS.offset + 504, STATE, 16),))), "CAD5708"),
+    "a move out of scratch": (rows(Launch(0, (Move(ROWS.offset, SECTIONS["scratch"].offset, 16),))), "CAD5708"),
+    "rows that come back to a weight": (rows(Launch(0, (), (Move(0, ROWS.offset, 16),))), "CAD5708"),
+    "moves over each other": (rows(Launch(0, OVERLAP)), "CAD5708"),
     "a graph too many": (part(graphs=(*PART.graphs, GRAPH)), "CAD5701"),
     "a pointer behind the arena": (pointer(0, offset=END + 1), "CAD5702"),
     "a fill over the end": (pointer(1, offset=END - 8), "CAD5702"),

@@ -16,13 +16,14 @@ from cadence_runtime.zstd import compress, decompress
 from tests.format.forge import forged
 from tests.format.plans import cuda_example, example
 from tests.format.second_reader import Refused, read
-from tests.format.test_rules import FILES, GRAPHS, REFERENCES, TAPES
+from tests.format.test_rules import FILES, GRAPHS, MOVED, REFERENCES, TAPES, rows
 from tests.fuzz.plans import mutated
 
 GOLDEN = sorted((Path(__file__).parents[2] / "plans").glob("*.plan"))
 PLANS = {
     "cpu": example(),
     "cuda": cuda_example(),
+    "rows": rows(MOVED),
     "weights file": example(embed=False),
     "bfloat16": example(dtype="bfloat16"),
 }

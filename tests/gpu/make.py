@@ -2,7 +2,7 @@
 
 Captures are kept in CACHE, or in FOLDER. Leaves FOLDER/NAME.plan and FOLDER/NAME.pickle: seed, pushes (event, inputs,
 session, outputs) and last states, all in numpy, so that a process without torch can replay and compare. NAME is the
-number of a case, `silero` or `toy_tail`.
+number of a case, `euler`, `silero`, `step_audio2` or `toy_tail`.
 """
 
 import os
@@ -18,6 +18,18 @@ from cadencec.compile.job import Request, compile_file
 from tests.cases import driver
 
 GPU = Path(__file__).parent
+SMALL_STEP_AUDIO2 = {
+    "n_timesteps": "3",
+    "P": "20",
+    "depth": "2",
+    "heads": "2",
+    "width": "64",
+    "layers": "1",
+    "up_layers": "1",
+    "channels": "32",
+    "events.last.choose.n": "1..3",
+}
+"""The released decoder, smaller than it is released."""
 
 
 def prepare_case(number: str, folder: Path) -> Path:
@@ -57,6 +69,52 @@ def played_toy_tail() -> dict[str, Any]:
     return {"seed": 7, "pushes": rows, "states": {"A": state}}
 
 
+def played_euler() -> dict[str, Any]:
+    sys.path.insert(0, str(GPU))
+    from euler import STEPS, build  # type: ignore[import-not-found]
+
+    model, chosen = build().cuda(), torch.Generator().manual_seed(1)
+
+    def start() -> dict[str, Any]:
+        with torch.device("cuda"):
+            whole = model.init_state()
+        return {name: list(rows) for name, rows in whole.items()}
+
+    state, rows = start(), []
+    for index in range(8):
+        if index == 5:
+            state = start()
+            rows.append(("turn", {}, "A", []))
+        tok = torch.randint(0, 32, (1, 3), generator=chosen)
+        _, (mu, x) = model.encode({}, tok.cuda())
+        for step in range(STEPS):
+            changed, x = model.refine({name: state[name][step] for name in state}, mu, x, step=step)
+            for name, value in changed.items():
+                state[name][step] = value
+        rows.append(("chunk", {"tok": tok}, "A", [model.emit({}, x)[1]]))
+    leaves = {f"{name}[{step}]": value for name, held in state.items() for step, value in enumerate(held)}
+    return {"seed": 0, "pushes": rows, "states": {"A": leaves}}
+
+
+def played_step_audio2() -> dict[str, Any]:
+    from cadencec.models.step_audio2 import stock
+
+    torch.backends.cudnn.deterministic = True  # as its spec says
+    sizes = {name: int(value) for name, value in SMALL_STEP_AUDIO2.items() if "." not in name}
+    runner = stock("cuda", **sizes)
+    torch.manual_seed(7)
+    runner.reset()
+    chosen = torch.Generator().manual_seed(1)
+    rows: list[Any] = []
+    for count, last in [(28, False)] * 6 + [(3, True)] + [(28, False)] * 4 + [(1, True)]:
+        token = torch.randint(0, 6561, (1, count), generator=chosen, dtype=torch.int32)
+        event = "last" if last else "chunk"
+        rows.append((event, {"token": token}, "A", [runner.stream(token.cuda(), last_chunk=last)]))
+        if last:
+            runner.reset()
+    return {"seed": 7, "pushes": rows, "states": {"A": {}}}
+
+
 def played_silero() -> dict[str, Any]:
     from cadencec.models.silero_vad import build
 
@@ -85,11 +143,15 @@ def on_host(value: Any) -> Any:
 def main(name: str, folder: Path, cache: str | None = None) -> None:
     special = {
         "toy_tail": (GPU / "toy_tail.yaml", played_toy_tail),
+        "euler": (GPU / "euler.yaml", played_euler),
+        "step_audio2": (GPU.parents[1] / "specs" / "step_audio2.yaml", played_step_audio2),
         "silero": (GPU.parents[1] / "specs" / "silero_vad.yaml", played_silero),
     }
     spec, played = special.get(name) or (prepare_case(name, folder / name), lambda: played_case(name))
     plan = str(folder / f"{name}.plan")
-    report = compile_file(Request(str(spec), plan, target="cuda", embed_weights=True, cache=cache), lambda *_: None)
+    overrides = SMALL_STEP_AUDIO2 if name == "step_audio2" else {}
+    request = Request(str(spec), plan, target="cuda", embed_weights=True, overrides=overrides, cache=cache)
+    report = compile_file(request, lambda *_: None)
     with torch.no_grad():
         told = played()
     (folder / f"{name}.pickle").write_bytes(pickle.dumps(on_host(told)))

@@ -110,7 +110,7 @@ def replay(folder: Path, name: str, address: int | None) -> str:
             return f"the arena is at {base:#x}"
         assert plan.cuda is not None
         for capture, nodes in zip(used, driver.read, strict=True):
-            if not reads_back(plan, plan.cuda.graphs[capture], base, nodes):
+            if not reads_back(plan, plan.cuda.graph_of(capture), base, nodes):
                 return f"graph {capture} does not read back as the plan has it"
         values = np.unique(np.concatenate([np.ravel(row) for _, rows in kept for row in rows if np.ndim(row)]))
         return "ok" if len(values) > 1 else "outputs are constant"

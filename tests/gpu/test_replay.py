@@ -1,5 +1,6 @@
-"""On a GPU: every replay case, Silero and the toy tail, compiled in one process and replayed in another without torch,
-at the recorded address and elsewhere, with all memory that a plan does not fill poisoned."""
+"""On a GPU: every replay case, a stage that repeats, Silero, a small Step-Audio 2 decoder and the toy tail, compiled in
+one process and replayed in another without torch, at the recorded address and elsewhere, with all memory that a plan
+does not fill poisoned."""
 
 import os
 import subprocess
@@ -15,7 +16,7 @@ from tests.cases.driver import STEP_KEYS
 pytestmark = pytest.mark.gpu
 
 ROOT = Path(__file__).parents[2]
-NAMES = [*sorted(STEP_KEYS), "silero", "toy_tail"]
+NAMES = [*sorted(STEP_KEYS), "euler", "silero", "step_audio2", "toy_tail"]
 AT_ONCE = 4
 
 

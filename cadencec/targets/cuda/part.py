@@ -14,6 +14,7 @@ from cadence_runtime.format.cuda import (
     Kernel,
     KernelImage,
     KernelNode,
+    Launch,
     Relocation,
     Snapshot,
 )
@@ -58,7 +59,7 @@ class PartBuilder:
     _philox_offset: int | None = None
 
     def add(self, placed: PlacedRecording) -> None:
-        """Add the next capture of the plan."""
+        """Add the next graph of the plan."""
         recording = placed.recording
         offsets = self._offsets(placed)
         for variable in recording.globals:
@@ -81,8 +82,11 @@ class PartBuilder:
             philox = (self._philox_offset, recording.philox.step)
         self._graphs.append(Graph(nodes, relocations, recording.graph.edges, names, philox))
 
-    def finish(self, base: int, compute_capability: tuple[int, int], driver: int) -> CudaPart:
-        """Return the part."""
+    def finish(
+        self, base: int, compute_capability: tuple[int, int], driver: int, launches: tuple[Launch, ...]
+    ) -> CudaPart:
+        """Return the part. `launches` are left out where each capture is the graph of its number."""
+        plain = launches == tuple(map(Launch, range(len(self._graphs))))
         return CudaPart(
             base=base,
             compute_capability=compute_capability,
@@ -92,6 +96,7 @@ class PartBuilder:
             kernels=tuple(self._kernel_rows),
             graphs=tuple(self._graphs),
             snapshots=tuple(self._snapshots.values()),
+            launches=() if plain else launches,
         )
 
     def _offsets(self, placed: PlacedRecording) -> dict[int, int]:

@@ -6,11 +6,10 @@ compiles for CUDA before it does anything else with the device.
 
 import atexit
 import hashlib
-import math
 import os
 import secrets
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
@@ -20,21 +19,21 @@ from torch import Tensor
 from cadence_runtime.cuda.bindings import CudaDriver
 from cadence_runtime.cuda.driver import DeviceInfo
 from cadence_runtime.errors import TargetError
-from cadence_runtime.format.plan import Capture, Plan, Section, TensorForm
-from cadence_runtime.format.tape import ITEM_BYTES, Binding, Storage, Tape, View
+from cadence_runtime.format.plan import Plan, TensorForm
+from cadence_runtime.format.tape import View
 from cadence_runtime.format.tapes import encode_tapes
 from cadencec import __version__
-from cadencec.arena.planner import Buffer, aligned
-from cadencec.arena.planner import plan as pack
 from cadencec.targets.backend import Finding
 from cadencec.targets.cuda.allocator import RecordingAllocator
 from cadencec.targets.cuda.cache import CaptureCache, key_of
 from cadencec.targets.cuda.capture import DEVICE, Job, Stores
+from cadencec.targets.cuda.finish import Captured, Made, finish
 from cadencec.targets.cuda.images import ImageCollector
-from cadencec.targets.cuda.libraries import installed_versions, library_of
-from cadencec.targets.cuda.part import PartBuilder, PlacedRecording
+from cadencec.targets.cuda.libraries import installed_versions
+from cadencec.targets.cuda.nameless import nameless
 from cadencec.targets.cuda.placement import Placement, Slot, SlotName
-from cadencec.targets.cuda.recording import CudaRecorder, CudaRecording, ScratchBuffer
+from cadencec.targets.cuda.recording import CudaRecorder, CudaRecording
+from cadencec.trace.state import form_bytes
 
 ARENA_ADDRESS = 0x6F00_0000_0000
 """Where arenas are recorded, and where a load asks for its own first."""
@@ -57,19 +56,22 @@ class CudaTarget:
     _allocator: RecordingAllocator
     _recorder: CudaRecorder
     device: torch.device = DEVICE
-    _made: list["_Made"] = field(default_factory=list)
+    _graphs: dict[str, Captured] = field(default_factory=dict)
+    _made: list[Made] = field(default_factory=list)
 
     def add(self, finding: Finding) -> None:
-        """Capture a key, or find it in the cache; the n-th one belongs to the n-th capture of the plan."""
-        slots = list(self._slots_of(finding))
+        """Capture a key, or find it in the cache; the n-th one belongs to the n-th capture of the plan. Indices of a
+        stage that only stand elsewhere are one capture."""
+        found = nameless(finding, tuple(self._slots_of(finding)))
         device = (("driver", str(self.info.driver)), ("sm", str(self.info.compute_capability)))
-        key = capture_key(finding, slots, (*self.environment(), *device))
-        recording = self.cache.get(key)
-        if recording is None:
-            recording = self._record(finding, slots)
-            self.cache.put(key, recording, self._collector.images)
-        names = tuple(slot.name for slot in slots)
-        self._made.append(_Made(key, finding.tape, names, recording.scratch))
+        key = capture_key(found.finding, found.slots, (*self.environment(), *device))
+        if key not in self._graphs:
+            recording = self.cache.get(key)
+            if recording is None:
+                recording = self._record(found.finding, found.slots)
+                self.cache.put(key, recording, self._collector.images)
+            self._graphs[key] = Captured(found.finding.tape, recording.scratch)
+        self._made.append(Made(key, found.uses))
 
     def _record(self, finding: Finding, slots: Sequence[Slot]) -> CudaRecording:
         placements = (Placement(self._allocator, slots), Placement(self._allocator, slots))
@@ -87,34 +89,7 @@ class CudaTarget:
 
     def finish(self, plan: Plan) -> Plan:
         """Return the plan with its graphs, its scratch packed, and tapes that only say what a stage's interface is."""
-        packings = [pack(_buffers(made.scratch)) for made in self._made]
-        tallest = max(packings, key=lambda packing: packing.height_bytes)
-        bound = max(packing.lower_bound_bytes for packing in packings)
-        sections = [section for section in plan.sections if section.name != "scratch"]
-        scratch_at = _end(sections)
-        scratch = Section("scratch", scratch_at, tallest.height_bytes, bound, tallest.method)
-        library = _Library(scratch_at + aligned(tallest.height_bytes), list(plan.blobs))
-        builder = PartBuilder(self.cache.object, library_of, library.add_blob, library.reserve)
-        arena = _Arena(plan)
-        for made, packing, capture in zip(self._made, packings, plan.captures, strict=True):
-            slots = [arena.offset(capture, name) for name in made.slots]
-            numbers = (buffer.number for buffer in made.scratch)
-            offsets = (scratch_at + offset for offset in packing.offsets)
-            scratch_of = dict(zip(numbers, offsets, strict=True))
-            builder.add(PlacedRecording(self.cache.taken(made.key), made.tape, slots, scratch_of))
-        part = builder.finish(self._allocator.base, self.info.compute_capability, self.info.driver)
-        sections += [scratch, Section("library", library.lower, library.size_bytes, library.size_bytes, "in a row")]
-        tapes, numbers_ = _interfaces(plan)
-        captures = tuple(replace(capture, tape=numbers_[capture.tape], scratch=()) for capture in plan.captures)
-        return replace(
-            plan,
-            target="cuda",
-            tapes=tapes,
-            captures=captures,
-            sections=tuple(sections),
-            blobs=tuple(library.blobs),
-            cuda=part,
-        )
+        return finish(plan, self._graphs, self._made, self.cache, self.info, self._allocator.base)
 
     def environment(self) -> tuple[tuple[str, str], ...]:
         """Return what the captures were made with."""
@@ -141,17 +116,7 @@ class CudaTarget:
             yield Slot(SlotName("leaf", owner), size)
         for binding, form in zip(finding.tape.outputs, finding.outputs, strict=True):
             if isinstance(form, TensorForm):
-                yield Slot(SlotName("output", binding.name), span_bytes(form))
-
-
-@dataclass(frozen=True, slots=True)
-class _Made:
-    """A capture in the cache: its key, its tape, the names of its buffers in order, and its scratch."""
-
-    key: str
-    tape: Tape
-    slots: tuple[SlotName, ...]
-    scratch: tuple[ScratchBuffer, ...]
+                yield Slot(SlotName("output", binding.name), form_bytes(form))
 
 
 def start(cache: Path | None = None) -> CudaTarget:
@@ -202,45 +167,13 @@ def capture_key(finding: Finding, slots: Sequence[Slot], environment: Sequence[t
     )
 
 
-@dataclass(slots=True)
-class _Library:
-    """The section behind scratch, and the blobs of the plan, both growing."""
-
-    lower: int
-    blobs: list[bytes]
-    size_bytes: int = 0
-    _numbers: dict[bytes, int] = field(default_factory=dict)
-
-    def __post_init__(self) -> None:
-        self._numbers = {blob: number for number, blob in enumerate(self.blobs)}
-
-    def add_blob(self, content: bytes) -> int:
-        number = self._numbers.setdefault(content, len(self.blobs))
-        if number == len(self.blobs):
-            self.blobs.append(content)
-        return number
-
-    def reserve(self, size_bytes: int) -> int:
-        offset = self.lower + self.size_bytes
-        self.size_bytes += aligned(size_bytes)
-        return offset
-
-
-def span_bytes(form: TensorForm) -> int:
-    """Return how many bytes from the start of its slot a tensor reaches."""
-    if 0 in form.sizes:
-        return 0
-    last = sum((size - 1) * stride for size, stride in zip(form.sizes, form.strides, strict=True))
-    return (form.offset + last + 1) * ITEM_BYTES[form.dtype]
-
-
 def _slot_sizes(finding: Finding) -> dict[str, int]:
     """Return the size of each leaf slot that the capture touches, by the path of the slot's leaf."""
     sizes: dict[str, int] = {}
     for form in (*finding.before.values(), *finding.after.values()):
         if isinstance(form, TensorForm):
             owner = finding.owners[form.slot]
-            sizes[owner] = max(sizes.get(owner, 0), span_bytes(form))
+            sizes[owner] = max(sizes.get(owner, 0), form_bytes(form))
     return sizes
 
 
@@ -269,63 +202,3 @@ def _bytes(tensor: Tensor) -> Tensor:
     """Return the bytes of a tensor's storage from its start, as a 1-D uint8 tensor on the same device."""
     window = torch.empty(0, dtype=torch.uint8, device=tensor.device)
     return window.set_(tensor.detach().untyped_storage())
-
-
-def _buffers(scratch: Sequence[ScratchBuffer]) -> list[Buffer]:
-    return [Buffer(str(b.number), b.size_bytes, b.lower, b.upper) for b in scratch]
-
-
-def _end(sections: Sequence[Section]) -> int:
-    return max(section.offset + aligned(section.size_bytes) for section in sections)
-
-
-class _Arena:
-    """Where the named buffers of captures stand in a plan's arena."""
-
-    def __init__(self, plan: Plan) -> None:
-        base = {section.name: section.offset for section in plan.sections}
-        self._io, self._tapes = base["io"], plan.tapes
-        self._fixed: dict[SlotName, int] = {
-            **{SlotName("weight", row.name): base["weights"] + row.offset for row in plan.weights},
-            **{SlotName("constant", row.sha256): base["constants"] + row.offset for row in plan.constants},
-            **{SlotName("leaf", row.path): base["state"] + row.slot_offset for row in plan.leaves},
-        }
-
-    def offset(self, capture: Capture, name: SlotName) -> int:
-        """Return the arena offset of a named buffer of a capture."""
-        tape = self._tapes[capture.tape]
-        match name.kind:
-            case "input":
-                return self._io + capture.input_offsets[_position(tape.inputs, name.name)]
-            case "output":
-                return self._io + capture.output_offsets[_position(tape.outputs, name.name)]
-            case _:
-                return self._fixed[name]
-
-
-def _position(bindings: Sequence[Binding], name: str) -> int:
-    return next(index for index, binding in enumerate(bindings) if binding.name == name)
-
-
-def _interfaces(plan: Plan) -> tuple[tuple[Tape, ...], list[int]]:
-    """Return the tapes without their ops, each once, and for each tape of the plan the number of its interface."""
-    found: dict[Tape, int] = {}
-    numbers = [found.setdefault(interface(tape), len(found)) for tape in plan.tapes]
-    return tuple(found), numbers
-
-
-def interface(tape: Tape) -> Tape:
-    """Return what a stage takes and leaves, without how: bindings on storages of their own."""
-    storages: list[Storage] = []
-
-    def bound(binding: Binding, comes_in: bool) -> Binding:
-        if not isinstance(binding.value, View):
-            return binding
-        kind = tape.storages[binding.value.storage].kind if comes_in else "scratch"
-        size = max(math.prod(binding.value.sizes) * ITEM_BYTES[binding.value.dtype], binding.value.span()[1])
-        storages.append(Storage(kind, binding.name if comes_in else "", size))
-        return replace(binding, value=replace(binding.value, storage=len(storages) - 1))
-
-    inputs, state_in = (tuple(bound(row, True) for row in rows) for rows in (tape.inputs, tape.state_in))
-    outputs, state_out = (tuple(bound(row, False) for row in rows) for rows in (tape.outputs, tape.state_out))
-    return Tape(tape.stage, tuple(storages), inputs, state_in, (), outputs, state_out, tape.draws)

@@ -22,7 +22,7 @@ def graph_bytes(graph: Graph) -> int:
 
 
 def executable_bytes(part: CudaPart) -> int:
-    """Return what the executables of all captures take on the device, as predicted."""
+    """Return what the executables of all graphs take on the device, as predicted."""
     return sum(map(graph_bytes, part.graphs))
 
 

@@ -16,7 +16,7 @@ from cadence_runtime.cuda.build import build
 from cadence_runtime.cuda.compatibility import arena_bytes, graph_bytes
 from cadence_runtime.cuda.driver import Driver, Handle
 from cadence_runtime.errors import DeviceError
-from cadence_runtime.format.cuda import CudaPart, DeviceGlobal, Graph, Kernel
+from cadence_runtime.format.cuda import CudaPart, DeviceGlobal, Graph, Kernel, Move
 from cadence_runtime.format.plan import Plan
 from cadence_runtime.format.source import located
 
@@ -41,7 +41,7 @@ class Resident:
         may take on the device, as predicted, though the one that runs always stays."""
         self.driver, self.plan, self.part, self.budget_bytes = driver, plan, part, budget_bytes
         self.arena_bytes = arena_bytes(plan)
-        self._executables: dict[int, Handle] = {}  # the one that was used last stands last
+        self._executables: dict[int, Handle] = {}  # by graph; the one that was used last stands last
         self._unfinished: dict[int, None] = {}  # captures that were launched since the device was last heard of
         with ExitStack() as undo:
             with _at(f"the arena of {self.arena_bytes} bytes"):
@@ -61,28 +61,32 @@ class Resident:
         self._undo.close()
 
     def ensure(self, capture: int) -> Handle:
-        """Return the executable of a capture, building and uploading it where it is not resident."""
-        made = self._executables.pop(capture, None)
+        """Return the executable of a capture's graph, building and uploading it where it is not resident."""
+        graph = self.part.launch(capture).graph
+        made = self._executables.pop(graph, None)
         if made is None:
-            self._make_room(capture)
+            self._make_room(graph)
             made = self._build(capture)
-        self._executables[capture] = made
+        self._executables[graph] = made
         return made
 
     def warm(self, captures: Iterable[int]) -> None:
         """Build and upload captures ahead of their first launch, in this order, as far as the budget reaches."""
         for capture in captures:
-            if self.budget_bytes is not None and self._resident_bytes(capture) > self.budget_bytes:
+            graph = self.part.launch(capture).graph
+            if self.budget_bytes is not None and self._resident_bytes(graph) > self.budget_bytes:
                 return
             self.ensure(capture)
         self.synchronize()
 
     def launch(self, capture: int) -> None:
-        """Launch a capture on the plan's stream, after everything launched before."""
-        executable = self.ensure(capture)
+        """Launch a capture on the plan's stream, after everything launched before, with the moves around it."""
+        executable, launch = self.ensure(capture), self.part.launch(capture)
         self._unfinished[capture] = None
         with self._blaming():
+            self._move(launch.before)
             self.driver.launch(executable, self.stream)
+            self._move(launch.after)
 
     def synchronize(self) -> None:
         """Wait for everything that was launched."""
@@ -92,7 +96,7 @@ class Resident:
 
     def graph(self, capture: int) -> Graph:
         """Return the graph of a capture."""
-        return self.part.graphs[capture]
+        return self.part.graph_of(capture)
 
     def write(self, offset: int, data: Bytes) -> None:
         """Copy contiguous host bytes to an arena offset, behind the work that was launched before."""
@@ -108,21 +112,25 @@ class Resident:
 
     def _build(self, capture: int) -> Handle:
         with _at(self._capture_name(capture)):
-            made = build(self.driver, self.part.graphs[capture], self.part.kernels, self._functions, self.base)
+            made = build(self.driver, self.part.graph_of(capture), self.part.kernels, self._functions, self.base)
             self.driver.prepare(made, self.stream)
         return made
 
-    def _resident_bytes(self, *more: int) -> int:
-        """Return what the resident executables and some more captures take, as predicted."""
-        return sum(graph_bytes(self.part.graphs[capture]) for capture in {*self._executables, *more})
+    def _move(self, moves: Sequence[Move]) -> None:
+        for move in moves:
+            self.driver.copy(self.base + move.destination, self.base + move.source, move.size_bytes, self.stream)
 
-    def _make_room(self, capture: int) -> None:
-        """Destroy executables, those that were used longest ago first, until there is room for a capture's."""
+    def _resident_bytes(self, *more: int) -> int:
+        """Return what the resident executables and those of some more graphs take, as predicted."""
+        return sum(graph_bytes(self.part.graphs[graph]) for graph in {*self._executables, *more})
+
+    def _make_room(self, graph: int) -> None:
+        """Destroy executables, those that were used longest ago first, until there is room for a graph's."""
         budget = self.budget_bytes
-        if budget is None or self._resident_bytes(capture) <= budget:
+        if budget is None or self._resident_bytes(graph) <= budget:
             return
         self.synchronize()  # none of them may be running
-        while self._executables and self._resident_bytes(capture) > budget:
+        while self._executables and self._resident_bytes(graph) > budget:
             oldest = next(iter(self._executables))
             self.driver.destroy(self._executables.pop(oldest))
 

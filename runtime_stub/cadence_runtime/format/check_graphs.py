@@ -10,6 +10,7 @@ from itertools import pairwise
 from typing import Any
 
 from cadence_runtime.errors import PlanError
+from cadence_runtime.format.check_launches import launch_errors
 from cadence_runtime.format.cubin import Cubin, CubinError, read_cubin
 from cadence_runtime.format.cuda import (
     CudaPart,
@@ -43,13 +44,12 @@ NODE_KINDS = {MemsetNode: (0,), MemcpyNode: (0, 8)}
 
 
 def graph_errors(plan: Plan) -> Iterator[PlanError]:
-    """Yield CAD5701 to CAD5707; nothing for a plan without a CUDA part."""
+    """Yield CAD5701 to CAD5708; nothing for a plan without a CUDA part."""
     part = plan.cuda
     if part is None:
         return
     size = max((section.offset + section.size_bytes for section in plan.sections), default=0)
-    if len(part.graphs) != len(plan.captures):
-        yield _error("CAD5701", "captures and graphs differ", f"{len(plan.captures)} graphs", str(len(part.graphs)))
+    yield from launch_errors(plan, part)
     yield from _bad_part(plan, part, size)
     seen: set[int] = set()
     for number, graph in enumerate(part.graphs):

@@ -121,6 +121,29 @@ class Graph:
 
 
 @dataclass(frozen=True, slots=True)
+class Move:
+    """A copy of `size_bytes` bytes within the arena, by offset."""
+
+    destination: int
+    source: int
+    size_bytes: int
+
+
+@dataclass(frozen=True, slots=True)
+class Launch:
+    """How a capture runs: copies, then a graph, then copies. A stage that repeats over an index has one graph for all
+    its indices: `before` brings an index's rows of state and its constants to where the graph has them, `after` takes
+    its new rows of state back.
+
+        att[0] att[1] att[2] ..    -- before -->    rows: att[]    -- graph -->    rows: att[]    -- after -->    att[1]
+    """
+
+    graph: int
+    before: tuple[Move, ...] = ()
+    after: tuple[Move, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
 class Snapshot:
     """Bytes that graphs read before anything writes them and that are neither weight, constant nor state: tables
     behind device globals, semaphores, a workspace that starts at zero (`blob` None: zeros)."""
@@ -133,7 +156,8 @@ class Snapshot:
 
 @dataclass(frozen=True, slots=True)
 class CudaPart:
-    """What a CUDA plan holds beside the common parts. `graphs[i]` belongs to `Plan.captures[i]`. `base` is the arena
+    """What a CUDA plan holds beside the common parts. `launches[i]` is how `Plan.captures[i]` runs; where it is empty,
+    the capture is `graphs[i]` alone. `base` is the arena
     address of the recording; a load at that address needs no relocation of descriptors a checker would notice.
     `compute_capability` as (major, minor); `driver` is the lowest driver version (cuDriverGetVersion) that is known to
     work."""
@@ -146,3 +170,12 @@ class CudaPart:
     kernels: tuple[Kernel, ...]
     graphs: tuple[Graph, ...]
     snapshots: tuple[Snapshot, ...]
+    launches: tuple[Launch, ...] = ()
+
+    def launch(self, capture: int) -> Launch:
+        """Return how a capture runs."""
+        return self.launches[capture] if self.launches else Launch(capture)
+
+    def graph_of(self, capture: int) -> Graph:
+        """Return the graph of a capture."""
+        return self.graphs[self.launch(capture).graph]

@@ -19,7 +19,8 @@ from cadence_runtime.errors import PlanError
 from cadence_runtime.format.source import Source
 
 MAGIC = b"\x89CDC\r\n\x1a\n"
-MAJOR, MINOR = 1, 0
+MAJOR, MINOR = 1, 1
+"""The newest version that is read. A file states the oldest one that can read it."""
 ALIGNMENT = 64
 SECTIONS = ("manifest", "nodes", "transitions", "tapes", "graphs", "blob-table", "blobs")
 """Every section of this version, in the order of the file; each is there, if only with zero bytes."""
@@ -76,9 +77,9 @@ def unpack_extent(data: bytes, at: str) -> Extent:
     return Extent(offset, size, raw, codec, sha256)
 
 
-def header(extents: Sequence[Extent]) -> bytes:
-    """Return header and section table for the sections of a file, in order."""
-    head = _HEADER.pack(MAGIC, MAJOR, MINOR, len(SECTIONS), extents[-1].upper, 0)
+def header(extents: Sequence[Extent], minor: int = 0) -> bytes:
+    """Return header and section table for the sections of a file of a minor version, in order."""
+    head = _HEADER.pack(MAGIC, MAJOR, minor, len(SECTIONS), extents[-1].upper, 0)
     rows = zip(SECTIONS, extents, strict=True)
     table = b"".join(_NAME.pack(name.encode()) + pack_extent(extent) for name, extent in rows)
     return head + hashlib.sha256(head + table).digest() + table
@@ -115,6 +116,18 @@ def read_version(source: Source) -> tuple[int, int]:
     """Return the version of a file whose table was read."""
     _, major, minor, *_ = _HEADER.unpack(source.read(0, _HEADER.size))
     return int(major), int(minor)
+
+
+def check_minor(version: tuple[int, int], needed: int) -> None:
+    """Raise PlanError CAD5005 unless a file states the oldest minor version that can read it."""
+    if version[1] != needed:
+        raise PlanError(
+            "CAD5005",
+            "the plan states another version than it is of",
+            expected=f"format {version[0]}.{needed}, the oldest that can read it",
+            got=f"format {version[0]}.{version[1]}",
+            hint="compile the plan again",
+        )
 
 
 def _check_magic(head: bytes) -> None:

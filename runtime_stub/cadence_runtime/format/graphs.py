@@ -1,6 +1,7 @@
 """The CUDA part as words: images, kernels and whole nodes stand once, and a graph lists numbers of nodes.
 
-    head        1, or 0 and nothing else for a plan without a CUDA part; base, compute capability (2), driver
+    head        1, or 2 with launches, or 0 and nothing else for a plan without a CUDA part; base, compute capability
+                (2), driver
     strings     count, then each: length in bytes, bytes padded with zeros to whole words
     images      count, then each: digest, library (strings), blob
     globals     count, then each: image, name, data (strings), number of pointers and (place, arena offset) of each
@@ -12,6 +13,8 @@
     graphs      count, then each: philox (offset + 1, step; or 0, 0), number of ops and each (string), number of nodes
                 and (node, op) of each, number of relocations and (node, word, offset) of each, number of edges and
                 (before, after, from port, to port, type) of each
+    launches    only behind a 2; count, then each: graph, number of moves before it and (destination, source, size) of
+                each, number of moves after it and the same of each
 
 A second key of the same topology costs its differences: launches with equal parameters are one node of the pool.
 """
@@ -30,14 +33,17 @@ from cadence_runtime.format.cuda import (
     Kernel,
     KernelImage,
     KernelNode,
+    Launch,
     MemcpyNode,
     MemsetNode,
+    Move,
     Relocation,
     Snapshot,
 )
 from cadence_runtime.format.words import WORD_BYTES, Words, pack, unpack
 
 SECTION = "graphs"
+NO_PART, PLAIN, WITH_LAUNCHES = range(3)
 LAUNCH, FILL, COPY = range(3)
 MAX_STRING_BYTES = 1 << 20
 MAX = 2**63 - 1
@@ -71,8 +77,9 @@ def encode_graphs(part: CudaPart | None) -> bytes:
     pool = _Pool(strings)
     body = [*_images(part, strings), *_globals(part, strings), *_kernels(part, strings), *_snapshots(part, strings)]
     graphs = [word for graph in part.graphs for word in _graph(graph, strings, pool)]
-    head = [1, part.base, *part.compute_capability, part.driver]
-    return pack([*head, *strings.words(), *body, *pool.words(), len(part.graphs), *graphs])
+    head = [WITH_LAUNCHES if part.launches else PLAIN, part.base, *part.compute_capability, part.driver]
+    tail = _counted(map(_launch, part.launches)) if part.launches else []
+    return pack([*head, *strings.words(), *body, *pool.words(), len(part.graphs), *graphs, *tail])
 
 
 class _Pool:
@@ -156,14 +163,23 @@ def _graph(graph: Graph, strings: _Strings, pool: _Pool) -> list[int]:
     ]
 
 
+def _launch(launch: Launch) -> list[int]:
+    return [launch.graph, *_counted(map(_move, launch.before)), *_counted(map(_move, launch.after))]
+
+
+def _move(move: Move) -> tuple[int, int, int]:
+    return move.destination, move.source, move.size_bytes
+
+
 def decode_graphs(data: bytes, blobs: int) -> CudaPart | None:
     """Read the section of a plan with so many blobs. Raises PlanError CAD5201 to CAD5205."""
     words = Words(SECTION, data)
-    if not words.take(0, 2, "0 or 1"):
+    kind = words.take(0, 3, "0, 1 or 2")
+    if kind == NO_PART:
         words.finish()
         return None
     reader = _Reader(words, blobs)
-    part = reader.part()
+    part = reader.part(kind == WITH_LAUNCHES)
     words.finish()
     reader.require_one_form()
     return part
@@ -196,7 +212,7 @@ class _Reader:
         self._string_order, self._node_order = _FirstUse(), _FirstUse()
         self._nodes: dict[tuple[int, int], GraphNode] = {}
 
-    def part(self) -> CudaPart:
+    def part(self, with_launches: bool) -> CudaPart:
         take = self.words.take
         base = take(0, MAX, "an address")
         capability = (take(1, 256, "a compute capability"), take(0, 256, "a compute capability"))
@@ -212,7 +228,8 @@ class _Reader:
             params, attributes = (asked := self._take_asked())[:1], asked[1:]
             self._node_strings.append(attributes + params)  # in which order they were numbered
         graphs = tuple(self._graph() for _ in range(self.words.count("graphs", 6)))
-        return CudaPart(base, capability, driver, images, variables, kernels, graphs, snapshots)
+        launches = self._launches(len(graphs)) if with_launches else ()
+        return CudaPart(base, capability, driver, images, variables, kernels, graphs, snapshots, launches)
 
     def require_one_form(self) -> None:
         """Raise PlanError CAD5204 unless everything stands where writing the part again would put it."""
@@ -330,6 +347,19 @@ class _Reader:
                 self._string_order(self._node_strings[number])
         self._node_order(numbers)
         self._string_order(named)
+
+    def _launches(self, graphs: int) -> tuple[Launch, ...]:
+        """Read the launches, which are not just the graphs in their order: that needs no table."""
+        found = tuple(
+            Launch(self.words.take(0, graphs, "a graph"), self._moves(), self._moves())
+            for _ in range(self.words.count("launches", 3))
+        )
+        if found == tuple(map(Launch, range(graphs))):
+            raise self.words.out_of_range("launches that share graphs or move rows", 1, 2, 0)
+        return found
+
+    def _moves(self) -> tuple[Move, ...]:
+        return tuple(starmap(Move, self._rows(3, "moves")))
 
     def _numbered(self, number: int, op: int) -> GraphNode:
         """Return a node of the pool as it stands in a graph; graphs share what is equal."""

@@ -15,7 +15,7 @@ from dataclasses import dataclass
 
 from cadence_runtime.errors import PlanError
 from cadence_runtime.format.check_tape import storage_ends
-from cadence_runtime.format.plan import Capture, Form, Plan, Section, TensorForm
+from cadence_runtime.format.plan import Capture, Form, Plan, TensorForm
 from cadence_runtime.format.references import tensor_bytes
 from cadence_runtime.format.strict_json import shown
 from cadence_runtime.format.tape import ITEM_BYTES, Tape, View
@@ -23,6 +23,8 @@ from cadence_runtime.format.tape import ITEM_BYTES, Tape, View
 ALIGNMENT = 256
 MAX_ARENA_BYTES = 1 << 46
 EVERY_PLAN = ("weights", "constants", "state", "io", "scratch")
+SECTIONS = {"cpu": (EVERY_PLAN,), "cuda": ((*EVERY_PLAN, "library"), (*EVERY_PLAN, "rows", "library"))}
+"""The sections that the arena of a plan may have, by its target, in order."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,7 +38,7 @@ class Place:
 
 def layout_errors(plan: Plan) -> Iterator[PlanError]:
     """Yield CAD5401 to CAD5407. Indices between the parts of the plan are in order already."""
-    wrong = list(_bad_sections(plan.sections))
+    wrong = list(_bad_sections(plan))
     yield from wrong
     if wrong:
         return
@@ -64,13 +66,13 @@ def _error(code: str, what: str, expected: str, got: str, at: str) -> PlanError:
     return PlanError(code, what, expected=expected, got=got, at=at, hint=hint)
 
 
-def _bad_sections(sections: tuple[Section, ...]) -> Iterator[PlanError]:
-    names = [section.name for section in sections]
-    if len(set(names)) != len(names) or not set(EVERY_PLAN) <= set(names):
-        what = "the arena has other sections"
-        yield _error("CAD5401", what, f"{', '.join(EVERY_PLAN)}, each once", ", ".join(names) or "none", "arena")
+def _bad_sections(plan: Plan) -> Iterator[PlanError]:
+    names = tuple(section.name for section in plan.sections)
+    if names not in SECTIONS[plan.target]:
+        what, expected = "the arena has other sections", " or ".join(map(", ".join, SECTIONS[plan.target]))
+        yield _error("CAD5401", what, expected, ", ".join(names) or "none", "arena")
     end = 0
-    for section in sections:
+    for section in plan.sections:
         at = f"arena section `{section.name}`"
         if section.offset % ALIGNMENT:
             expected = f"a multiple of {ALIGNMENT}"

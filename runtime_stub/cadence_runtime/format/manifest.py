@@ -158,7 +158,7 @@ LEAF = record(Leaf, path=TEXT, owner=TEXT, slot_offset=COUNT, slot_bytes=COUNT)
 
 SECTION = record(
     Section,
-    name=one_of("weights", "constants", "state", "io", "scratch", "library"),
+    name=one_of("weights", "constants", "state", "io", "scratch", "rows", "library"),
     offset=COUNT,
     size_bytes=COUNT,
     lower_bound=COUNT,

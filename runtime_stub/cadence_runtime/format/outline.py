@@ -11,10 +11,10 @@ from typing import Any, TypeVar, cast
 
 from cadence_runtime.errors import CadenceError, PlanError
 from cadence_runtime.format.blobs import Decompress, UnreadBlob, fetch, read_blob_table
-from cadence_runtime.format.file import Extent, read_table, read_version
+from cadence_runtime.format.file import Extent, check_minor, read_table, read_version
 from cadence_runtime.format.graphs import decode_graphs
 from cadence_runtime.format.manifest import Manifest, decode_manifest
-from cadence_runtime.format.plan import Plan
+from cadence_runtime.format.plan import Plan, minor_of
 from cadence_runtime.format.source import Source, located, opened
 from cadence_runtime.format.tables import decode_nodes, decode_transitions
 from cadence_runtime.format.tapes import decode_tapes
@@ -98,6 +98,7 @@ class _Reader:
 
     def _validate(self, plan: Plan, digests: tuple[str, ...]) -> None:
         try:
+            check_minor(read_version(self.source), minor_of(plan))
             validate(plan, digests)
         except CadenceError as fault:
             self.faults.append(fault)

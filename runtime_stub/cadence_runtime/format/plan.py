@@ -105,7 +105,7 @@ class Transition:
 class Section:
     """One part of the arena; `lower_bound` is what no packing can go below, `method` how the packing was found."""
 
-    name: OneOf["weights", "constants", "state", "io", "scratch", "library"]
+    name: OneOf["weights", "constants", "state", "io", "scratch", "rows", "library"]
     offset: int
     size_bytes: int
     lower_bound: int
@@ -184,3 +184,8 @@ class Plan:
     fidelity: Fidelity
     provenance: Provenance
     cuda: CudaPart | None = None
+
+
+def minor_of(plan: Plan) -> int:
+    """Return the oldest minor version of the format that can read a plan: captures share graphs since 1.1."""
+    return int(plan.cuda is not None and bool(plan.cuda.launches))

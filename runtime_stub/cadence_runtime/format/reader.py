@@ -10,10 +10,18 @@ from dataclasses import dataclass, replace
 
 from cadence_runtime.errors import PlanError
 from cadence_runtime.format.blobs import Decompress, fetch, read_blobs
-from cadence_runtime.format.file import HEADER_BYTES, TABLE_BYTES, Extent, check_padding, read_table
+from cadence_runtime.format.file import (
+    HEADER_BYTES,
+    TABLE_BYTES,
+    Extent,
+    check_minor,
+    check_padding,
+    read_table,
+    read_version,
+)
 from cadence_runtime.format.graphs import decode_graphs
 from cadence_runtime.format.manifest import decode_manifest
-from cadence_runtime.format.plan import Plan
+from cadence_runtime.format.plan import Plan, minor_of
 from cadence_runtime.format.source import MemorySource, Source, opened
 from cadence_runtime.format.tables import decode_nodes, decode_transitions
 from cadence_runtime.format.tapes import decode_tapes
@@ -86,6 +94,7 @@ def _read(source: Source, decompress: Decompress | None) -> PlanFile:
     blobs, digests = read_blobs(section("blob-table"), extents["blobs"], source, decompress)
     graphs = decode_graphs(section("graphs"), len(blobs))
     plan = manifest.plan(tapes, nodes, transitions, blobs, graphs)
+    check_minor(read_version(source), minor_of(plan))
     validate(plan, digests)
     return PlanFile(plan, source.size_bytes, tuple(extents.items()))
 

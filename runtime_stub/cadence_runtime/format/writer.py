@@ -8,7 +8,7 @@ from cadence_runtime.format.blobs import Compress, encode_blobs, store
 from cadence_runtime.format.file import HEADER_BYTES, RAW, TABLE_BYTES, Extent, aligned, header
 from cadence_runtime.format.graphs import encode_graphs
 from cadence_runtime.format.manifest import encode_manifest
-from cadence_runtime.format.plan import Plan
+from cadence_runtime.format.plan import Plan, minor_of
 from cadence_runtime.format.references import blob_digests
 from cadence_runtime.format.replace import replace_file
 from cadence_runtime.format.tables import encode_nodes, encode_transitions
@@ -46,10 +46,10 @@ def _pieces(plan: Plan, compress: Compress | None) -> Sequence[bytes]:
         store(encode_graphs(plan.cuda), compress),
         store(table, None),
     ]
-    return assemble(stored, blobs)
+    return assemble(stored, blobs, minor_of(plan))
 
 
-def assemble(stored: Sequence[tuple[bytes, Extent]], blobs: Sequence[bytes]) -> Sequence[bytes]:
+def assemble(stored: Sequence[tuple[bytes, Extent]], blobs: Sequence[bytes], minor: int = 0) -> Sequence[bytes]:
     """Return a file in pieces: header, table, all sections but the last as they are stored, the pieces of `blobs`."""
     pieces, extents, offset = [], [], HEADER_BYTES + TABLE_BYTES
     for data, extent in stored:
@@ -59,4 +59,4 @@ def assemble(stored: Sequence[tuple[bytes, Extent]], blobs: Sequence[bytes]) -> 
     size = sum(map(len, blobs))
     pieces += [bytes(aligned(offset) - offset), *blobs]
     extents.append(Extent(aligned(offset), size, size, RAW, bytes(32)))
-    return [header(extents), *pieces]
+    return [header(extents, minor), *pieces]

@@ -7,7 +7,7 @@ with the page's names, or raises `Refused`. It is naive on purpose, and meant fo
 from typing import Any
 
 from . import closure, container, graphs, manifest, rules, tables, tapes
-from .refused import Refused
+from .refused import Refused, need
 
 __all__ = ["Refused", "read"]
 
@@ -20,6 +20,7 @@ def read(data: bytes) -> dict[str, Any]:
     plan["nodes"] = tables.nodes(sections["nodes"], plan)
     plan["transitions"] = tables.transitions(sections["transitions"], plan)
     plan["cuda"] = graphs.decode(sections["graphs"])
+    need(container.minor(data) == int(bool(plan["cuda"] and plan["cuda"]["launches"])), "the oldest version")
     plan["blobs"] = container.blobs(sections["blob-table"], sections["blobs"])
     rules.check(plan)
     closure.check(plan)

@@ -11,7 +11,7 @@ Data = dict[str, Any]
 
 def check(plan: Data) -> None:
     part = plan["cuda"]
-    need(len(part["graphs"]) == len(plan["captures"]), "each capture has its graph")
+    check_launches(plan, part)
     end = max(section["offset"] + section["size_bytes"] for section in plan["sections"])
     images: list[cubins.Sections] = []
     for image in part["images"]:
@@ -26,6 +26,28 @@ def check(plan: Data) -> None:
         check_snapshot(snapshot, plan, end)
     for graph in part["graphs"]:
         check_graph(graph, part, end)
+
+
+def check_launches(plan: Data, part: Data) -> None:
+    rows = part["launches"] or [{"graph": n, "before": [], "after": []} for n in range(len(part["graphs"]))]
+    need(len(rows) == len(plan["captures"]), "each capture has its launch")
+    need({row["graph"] for row in rows} == set(range(len(part["graphs"]))), "graphs that are launched")
+    inside = {s["name"]: range(s["offset"], s["offset"] + s["size_bytes"] + 1) for s in plan["sections"]}
+    spots = [inside[name] for name in ("weights", "constants", "state")], [inside.get("rows", range(0))]
+    for row in rows:
+        check_moves(row["before"], spots[1], spots[0])
+        check_moves(row["after"], spots[0][2:], spots[1])
+
+
+def check_moves(moves: list[Data], into: list[range], out_of: list[range]) -> None:
+    taken: list[tuple[int, int]] = []
+    for move in moves:
+        size = move["size_bytes"]
+        need(size > 0, "a move of something")
+        for start, allowed in ((move["destination"], into), (move["source"], out_of)):
+            need(any(start in spot and start + size in spot for spot in allowed), "a move between its sections")
+        taken.append((move["destination"], move["destination"] + size))
+    need(all(one[1] <= other[0] for one, other in pairwise(sorted(taken))), "moves write bytes of their own")
 
 
 def check_variable(variable: Data, part: Data, end: int) -> None:

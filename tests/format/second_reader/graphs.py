@@ -13,7 +13,7 @@ COPY = ("width", "height", "depth", "destination_pitch", "destination_height", "
 class Reader:
     """Reads the section front to back."""
 
-    def __init__(self, words: Words) -> None:
+    def __init__(self, words: Words, has_launches: bool) -> None:
         self.words = words
         self.head: Data = {"base": words.word(), "compute_capability": words.some(2), "driver": words.word()}
         self.strings = Pool([words.text() for _ in range(words.count())])
@@ -23,6 +23,9 @@ class Reader:
         self.snapshots = self.many(self.snapshot)
         self.nodes = Pool(self.many(self.node))
         self.graphs = self.many(self.graph)
+        self.launches = self.many(self.launch) if has_launches else []
+        plain = [{"graph": number, "before": [], "after": []} for number in range(len(self.graphs))]
+        need(not has_launches or self.launches != plain, "launches that say something")
         words.end()
         self.strings.end()
         self.nodes.end()
@@ -105,14 +108,22 @@ class Reader:
             "philox": [offset - 1, step] if offset else None,
         }
 
+    def launch(self) -> Data:
+        return {"graph": self.words.word(), "before": self.moves(), "after": self.moves()}
+
+    def moves(self) -> list[Data]:
+        names = ("destination", "source", "size_bytes")
+        return [dict(zip(names, self.words.some(3), strict=True)) for _ in range(self.words.count())]
+
 
 def decode(data: bytes) -> Data | None:
     """Return the CUDA part, or None for a plan without."""
     words = Words(data)
-    if words.word(0, 2) == 0:
+    kind = words.word(0, 3)
+    if kind == 0:
         words.end()
         return None
-    reader = Reader(words)
+    reader = Reader(words, kind == 2)
     return {
         **reader.head,
         "images": reader.images,
@@ -120,4 +131,5 @@ def decode(data: bytes) -> Data | None:
         "kernels": reader.kernels,
         "graphs": reader.graphs,
         "snapshots": reader.snapshots,
+        "launches": reader.launches,
     }

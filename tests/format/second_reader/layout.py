@@ -14,8 +14,9 @@ Place = tuple[int, int]
 
 def check(plan: Data) -> None:
     sections = {section["name"]: section for section in plan["sections"]}
-    names = ["weights", "constants", "state", "io", "scratch"] + ["library"] * (plan["target"] == "cuda")
-    need([section["name"] for section in plan["sections"]] == names, "the sections of an arena, in order")
+    names = ["weights", "constants", "state", "io", "scratch"]
+    allowed = [[*names, "library"], [*names, "rows", "library"]] if plan["target"] == "cuda" else [names]
+    need([section["name"] for section in plan["sections"]] in allowed, "the sections of an arena, in order")
     at = 0
     for section in plan["sections"]:
         need(section["offset"] % 256 == 0 and section["offset"] >= at, "sections follow one another")

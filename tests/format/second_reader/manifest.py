@@ -36,7 +36,7 @@ literal      kind=none|bool|int|float|str text=string
 capture      input_offsets=[count] key=key output_offsets=[count] outputs=[form] scratch=[(count,count)] tape=count
              writes=[(count,count)]
 key          args=[int] inputs=[form] stage=string state=[(count,count)]
-section      lower_bound=count method=string name=weights|constants|state|io|scratch|library offset=count
+section      lower_bound=count method=string name=weights|constants|state|io|scratch|rows|library offset=count
              size_bytes=count
 weight       blob=count? dtype=dtype name=string offset=count sha256=digest sizes=[dims:count]
 constant     blob=count offset=count sha256=digest size_bytes=count

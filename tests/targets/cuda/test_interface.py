@@ -2,7 +2,7 @@
 
 from cadence_runtime.format.check_tape import TapeChecker
 from cadence_runtime.format.tape import Binding, Storage, Tape, View
-from cadencec.targets.cuda.target import interface
+from cadencec.targets.cuda.finish import interface
 
 
 def test_a_new_leaf_that_is_the_input_stands_on_its_own() -> None:

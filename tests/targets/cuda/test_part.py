@@ -2,23 +2,23 @@
 
 import time
 
-from cadence_runtime.format.cuda import CudaPart, KernelNode, Relocation
+from cadence_runtime.format.cuda import CudaPart, KernelNode, Launch, Relocation
+from cadencec.targets.cuda.finish import Library
 from cadencec.targets.cuda.part import PartBuilder, PlacedRecording
 from cadencec.targets.cuda.placement import SCRATCH
 from cadencec.targets.cuda.recording import CudaRecording
-from cadencec.targets.cuda.target import _Library
 from tests.targets.cuda.recordings import DIGEST, IMAGE, IMAGES, TAPE, recording
 
 LIBRARY_AT = 1 << 20
 SLOTS, SCRATCH_AT = (0x100, 0x200), {SCRATCH: 0x1000, SCRATCH + 1: 0x1200}
 
 
-def built(*recordings: CudaRecording) -> tuple[CudaPart, _Library]:
-    library = _Library(LIBRARY_AT, [b"a weight"])
+def built(*recordings: CudaRecording) -> tuple[CudaPart, Library]:
+    library = Library(LIBRARY_AT, [b"a weight"])
     builder = PartBuilder(IMAGES.__getitem__, lambda image: "PyTorch", library.add_blob, library.reserve)
     for one in recordings:
         builder.add(PlacedRecording(one, TAPE, SLOTS, SCRATCH_AT))
-    return builder.finish(0x6F00_0000_0000, (9, 0), 13000), library
+    return builder.finish(0x6F00_0000_0000, (9, 0), 13000, tuple(map(Launch, range(len(recordings))))), library
 
 
 def test_pointers_become_arena_offsets() -> None:
@@ -66,7 +66,7 @@ def test_a_thousand_keys_take_seconds() -> None:
 
 
 def test_a_thousand_blobs_are_found_by_their_content() -> None:
-    library = _Library(0, [])
+    library = Library(0, [])
     blobs = [index.to_bytes(2, "little") * 50_000 for index in range(1000)]
     start = time.process_time()
     numbers = [library.add_blob(bytes(blob)) for blob in blobs * 2]
