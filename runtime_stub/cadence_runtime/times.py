@@ -10,8 +10,6 @@ from statistics import median
 from time import perf_counter
 from typing import TYPE_CHECKING
 
-from cadence_runtime.moves import Moves, zeros
-
 if TYPE_CHECKING:
     from cadence_runtime.session import LoadedPlan
 
@@ -39,6 +37,8 @@ def measure(
 
     Raises SessionError CAD7061 where no input can be made, and whatever a push raises.
     """
+    from cadence_runtime.moves import Moves, zeros  # brings numpy, which reading a plan does without
+
     moves = Moves(plan.plan)
     walks = [[moves.of(transition) for transition in walk] for walk in moves.cover(limit)]
     found: dict[PushKey, list[float]] = {}
