@@ -19,11 +19,13 @@ GOLDEN = Path(__file__).parents[1] / "plans" / "growing-kv-cat.cuda-sm90.format-
 NODES, LARGE_GRAPHS, REPEATS = 11_182, 3, 7
 
 
-def varied(node: GraphNode, copy: int) -> GraphNode:
-    """Return a node that differs from the other copies in its data, as launches of a real graph do."""
+def varied(node: GraphNode, copy: int, ops: int) -> GraphNode:
+    """Return a node of a copy's own ops that differs from the other copies in its data, as launches of a real graph
+    do."""
+    node = node._replace(op=node.op + copy * ops)
     if not isinstance(node, KernelNode) or len(node.params) < 4:
         return node
-    return replace(node, params=node.params[:-2] + (copy % 300).to_bytes(2, "little"))
+    return node._replace(params=node.params[:-2] + (copy % 300).to_bytes(2, "little"))
 
 
 def repeated(graph: Graph) -> Graph:
@@ -32,13 +34,14 @@ def repeated(graph: Graph) -> Graph:
     copies = range(-(-NODES // size))
     return replace(
         graph,
-        nodes=tuple(varied(node, copy) for copy in copies for node in graph.nodes),
-        relocations=tuple(replace(r, node=r.node + copy * size) for copy in copies for r in graph.relocations),
+        nodes=tuple(varied(node, copy, len(graph.ops)) for copy in copies for node in graph.nodes),
+        relocations=tuple(r._replace(node=r.node + copy * size) for copy in copies for r in graph.relocations),
         edges=tuple(
-            replace(e, before=e.before + copy * size, after=e.after + copy * size)
+            e._replace(before=e.before + copy * size, after=e.after + copy * size)
             for copy in copies
             for e in graph.edges
         ),
+        ops=graph.ops * len(copies),
     )
 
 

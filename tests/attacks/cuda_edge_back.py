@@ -1,7 +1,5 @@
 """An edge leads back: the graph is a cycle."""
 
-from dataclasses import replace
-
 from patching import attack, graph, step_graph
 
 MESSAGE = """\
@@ -12,7 +10,7 @@ CAD5705: an edge does not lead forward: the order of the nodes is not topologica
 
 
 def hostile() -> bytes:
-    return graph(edges=(*step_graph().edges[:-1], replace(step_graph().edges[-1], after=0)))
+    return graph(edges=(*step_graph().edges[:-1], step_graph().edges[-1]._replace(after=0)))
 
 
 if __name__ == "__main__":

@@ -1,7 +1,5 @@
 """An edge leaves through a port that takes more than a byte."""
 
-from dataclasses import replace
-
 from patching import attack, graph, step_graph
 
 MESSAGE = """\
@@ -12,7 +10,7 @@ CAD5202: a number of section `graphs` is out of range
 
 
 def hostile() -> bytes:
-    return graph(edges=(replace(step_graph().edges[0], data=(300, 0, 1)), *step_graph().edges[1:]))
+    return graph(edges=(step_graph().edges[0]._replace(from_port=300), *step_graph().edges[1:]))
 
 
 if __name__ == "__main__":

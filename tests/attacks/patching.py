@@ -216,7 +216,7 @@ def graph(**changes: Any) -> bytes:
 def node(index: int, **changes: Any) -> bytes:
     """Change a node of that graph: 0 to 7 are launches, 8 to 10 copies."""
     nodes = list(step_graph().nodes)
-    nodes[index] = replace(nodes[index], **changes)
+    nodes[index] = nodes[index]._replace(**changes)
     return graph(nodes=tuple(nodes))
 
 
@@ -224,13 +224,13 @@ def fill(offset: int = 0, **changes: Any) -> bytes:
     """Add a fill of 4 bytes at an offset of the arena to that graph, and change it."""
     found, made = step_graph(), MemsetNode(4, 0, 4, 1, 1, 0)
     at = Relocation(len(found.nodes), 0, offset)
-    return graph(nodes=(*found.nodes, replace(made, **changes)), relocations=(*found.relocations, at))
+    return graph(nodes=(*found.nodes, made._replace(**changes)), relocations=(*found.relocations, at))
 
 
 def relocation(index: int, **changes: Any) -> bytes:
     """Change a relocation of that graph."""
     rows = list(step_graph().relocations)
-    rows[index] = replace(rows[index], **changes)
+    rows[index] = rows[index]._replace(**changes)
     return graph(relocations=tuple(rows))
 
 

@@ -31,7 +31,7 @@ def graph() -> Graph:
             Relocation(2, 0, 0x400),
             Relocation(2, 8, 0x500),
         ),
-        edges=(Edge(0, 1), Edge(1, 2, (1, 0, 1))),
+        edges=(Edge(0, 1), Edge(1, 2, 1, 0, 1)),
         ops=("aten::mul model.py:3",),
     )
 

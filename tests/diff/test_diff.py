@@ -108,12 +108,12 @@ def test_launches_of_a_cuda_plan(diff: Diff) -> None:
     assert part is not None
     first, *rest = part.graphs
     node, *others = first.nodes
-    wider = replace(first, nodes=(replace(node, grid=(4, 1, 1)), *others))
+    wider = replace(first, nodes=(node._replace(grid=(4, 1, 1)), *others))
     report = diff(before, replace(before, cuda=replace(part, graphs=(wider, *rest))))
     shapes = "_Z3addPfi: grid 2x1x1 block 128x1x1 -> grid 4x1x1 block 128x1x1"
     wanted = f"3 launches: 1 with another launch shape, {shapes}"
     assert changes(report) == {"captures": [("init()", "3 launches", wanted)]}
-    other = replace(first, nodes=(replace(node, params=bytes(8) + b"\x11\0\0\0"), *others))
+    other = replace(first, nodes=(node._replace(params=bytes(8) + b"\x11\0\0\0"), *others))
     report = diff(before, replace(before, cuda=replace(part, graphs=(other, *rest))))
     assert changes(report) == {"captures": [("init()", "3 launches", "3 launches: 1 with other parameters")]}
 

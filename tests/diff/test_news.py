@@ -66,12 +66,12 @@ def fidelity(**fields: Any) -> Plan:
 
 def another_memset() -> Plan:
     first, second, *rest = PART.graphs[0].nodes
-    return graph(0, nodes=(first, replace(second, value=1), *rest))  # type: ignore[call-arg]
+    return graph(0, nodes=(first, second._replace(value=1), *rest))
 
 
 def another_operand() -> Plan:
     *rest, last = PART.graphs[0].relocations
-    return graph(0, relocations=(*rest, replace(last, offset=last.offset + 256)))
+    return graph(0, relocations=(*rest, last._replace(offset=last.offset + 256)))
 
 
 def another_generator() -> Plan:

@@ -452,7 +452,7 @@ def a_cycle():
 @breaks("CAD5706")
 def a_block_too_large():
     launch, *others = GRAPH.nodes
-    with_graph(nodes=(replace(launch, block=(1024, 2, 1)), *others))  # type: ignore[call-arg]
+    with_graph(nodes=(launch._replace(block=(1024, 2, 1)), *others))
 
 
 @breaks("CAD5707")

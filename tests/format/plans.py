@@ -79,7 +79,7 @@ def cuda_example() -> Plan:
     graph = Graph(
         nodes=(launch, fill, copy),
         relocations=(Relocation(0, 0, at), Relocation(1, 0, at), Relocation(2, 0, at + 256), Relocation(2, 8, at)),
-        edges=(Edge(0, 1), Edge(1, 2, (1, 0, 1))),
+        edges=(Edge(0, 1), Edge(1, 2, 1, 0, 1)),
         ops=("aten::add model.py:7", "aten::zero_ model.py:8", "storing the results"),
     )
     library = Section("library", at + aligned(scratch.size_bytes), 256, 256, "in a row")

@@ -40,7 +40,7 @@ GRAPH = st.builds(
     Graph,
     st.lists(st.one_of(LAUNCH, FILL, COPY), max_size=4).map(tuple),
     st.lists(st.builds(Relocation, COUNT, COUNT, COUNT), max_size=3).map(tuple),
-    st.lists(st.builds(Edge, COUNT, COUNT, st.tuples(SMALL, SMALL, SMALL)), max_size=3).map(tuple),
+    st.lists(st.builds(Edge, COUNT, COUNT, SMALL, SMALL, SMALL), max_size=3).map(tuple),
     st.just(("aten::mm model.py:3", "aten::add", "aten::cat", "storing the results")),
     st.none() | st.tuples(COUNT, COUNT),
 )

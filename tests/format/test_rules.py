@@ -225,20 +225,20 @@ def graph(**changes: object) -> Plan:
 
 
 def launch(**changes: object) -> Plan:
-    return graph(nodes=(replace(LAUNCH, **changes), FILL, COPY))  # type: ignore[arg-type]
+    return graph(nodes=(LAUNCH._replace(**changes), FILL, COPY))  # type: ignore[arg-type]
 
 
 def fill(**changes: object) -> Plan:
-    return graph(nodes=(LAUNCH, replace(FILL, **changes), COPY))  # type: ignore[arg-type]
+    return graph(nodes=(LAUNCH, FILL._replace(**changes), COPY))  # type: ignore[arg-type]
 
 
 def copy(**changes: object) -> Plan:
-    return graph(nodes=(LAUNCH, FILL, replace(COPY, **changes)))  # type: ignore[arg-type]
+    return graph(nodes=(LAUNCH, FILL, COPY._replace(**changes)))  # type: ignore[arg-type]
 
 
 def pointer(number: int, **changes: int) -> Plan:
     entries = list(GRAPH.relocations)
-    entries[number] = replace(entries[number], **changes)
+    entries[number] = entries[number]._replace(**changes)
     return graph(relocations=tuple(entries))
 
 

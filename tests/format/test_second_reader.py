@@ -8,8 +8,10 @@ from typing import Any
 import pytest
 
 from cadence_runtime.errors import CadenceError
+from cadence_runtime.format.cuda import Edge
 from cadence_runtime.format.plan import Node
 from cadence_runtime.format.reader import read_plan
+from cadence_runtime.format.rows import Rows
 from cadence_runtime.format.writer import encode_plan
 from cadence_runtime.host.expression import Expression
 from cadence_runtime.zstd import compress, decompress
@@ -44,9 +46,13 @@ def plain(value: Any) -> Any:
             "elapsed": elapsed,
             "forms": list(value.forms),
         }
+    if isinstance(value, Edge):
+        return {"before": value.before, "after": value.after, "data": list(value.data)}
+    if hasattr(value, "_asdict"):
+        return {name: plain(field) for name, field in value._asdict().items()}
     if is_dataclass(value):
         return {field.name: plain(getattr(value, field.name)) for field in fields(value)}
-    return [plain(each) for each in value] if isinstance(value, tuple) else value
+    return [plain(each) for each in value] if isinstance(value, tuple | Rows) else value
 
 
 def both(data: bytes) -> tuple[Any, Any]:

@@ -2,6 +2,7 @@
 
 import hashlib
 from collections.abc import Callable, Iterator, Mapping
+from itertools import starmap
 from typing import Any
 
 from cadence_runtime.format.cuda import Edge, MemcpyNode, MemsetNode
@@ -19,7 +20,7 @@ def to_json(recording: CudaRecording) -> dict[str, Json]:
     return {
         "nodes": [_node(node) for node in graph.nodes],
         "pointers": [[row.node, row.word, row.buffer, row.offset] for row in graph.pointers],
-        "edges": [[row.before, row.after, *row.data] for row in graph.edges],
+        "edges": [list(row) for row in graph.edges],
         "ops": list(recording.ops),
         "scratch": [[row.number, row.size_bytes, row.lower, row.upper] for row in recording.scratch],
         "outside": [[row.number, hashlib.sha256(row.content).hexdigest()] for row in recording.outside],
@@ -41,7 +42,7 @@ def from_json(entry: Mapping[str, Json], load: Callable[[str], bytes]) -> CudaRe
         graph=FreeGraph(
             nodes=tuple(_free_node(row) for row in entry["nodes"]),
             pointers=tuple(Pointer(*row) for row in entry["pointers"]),
-            edges=tuple(Edge(before, after, (one, two, kind)) for before, after, one, two, kind in entry["edges"]),
+            edges=tuple(starmap(Edge, entry["edges"])),
         ),
         ops=tuple(entry["ops"]),
         scratch=tuple(ScratchBuffer(*row) for row in entry["scratch"]),

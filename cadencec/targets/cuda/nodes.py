@@ -102,9 +102,8 @@ def read_graph(handle: int, describe: Callable[[int], str]) -> RawGraph:
     order = _topological(len(handles), edges)
     place = {old: new for new, old in enumerate(order)}
     nodes = tuple(_read_node(handles[old], describe(old)) for old in order)
-    moved = (Edge(place[edge.before], place[edge.after], edge.data) for edge in edges)
-    edges = sorted(moved, key=lambda edge: (edge.before, edge.after, edge.data))
-    return RawGraph(nodes, tuple(edges), tuple(order))
+    moved = (edge._replace(before=place[edge.before], after=place[edge.after]) for edge in edges)
+    return RawGraph(nodes, tuple(sorted(moved)), tuple(order))
 
 
 def _edges(graph: Any, position: dict[int, int]) -> list[Edge]:
@@ -113,7 +112,7 @@ def _edges(graph: Any, position: dict[int, int]) -> list[Edge]:
         return []
     before, after, data, _ = call("cuGraphGetEdges", graph, count)
     return [
-        Edge(position[int(one)], position[int(other)], (entry.from_port, entry.to_port, int(entry.type)))
+        Edge(position[int(one)], position[int(other)], entry.from_port, entry.to_port, int(entry.type))
         for one, other, entry in zip(before, after, data, strict=True)
     ]
 

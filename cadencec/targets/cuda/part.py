@@ -147,7 +147,7 @@ class PartBuilder:
 
     def _node(self, node: FreeNode, recording: CudaRecording, op: int) -> GraphNode:
         if not isinstance(node, FreeKernel):
-            return replace(node, op=op)
+            return node._replace(op=op)
         raw = node.raw
         kernel = self._kernel(raw, self._image(recording.images[raw.name]))
         return KernelNode(kernel, raw.grid, raw.block, raw.shared_bytes, node.params, raw.attributes, op)

@@ -14,11 +14,11 @@ import numpy.typing as npt
 from cadence_runtime.cuda.driver import Driver, Handle
 from cadence_runtime.errors import DeviceError
 from cadence_runtime.format.cuda import Graph, Kernel, KernelNode, MemcpyNode, MemsetNode
+from cadence_runtime.format.rows import columns
 from cadence_runtime.format.source import located
 
 PARAM_ALIGNMENT = 16
 ADDRESSES_BYTES = 16
-PLAIN = (0, 0, 0)
 
 
 class Parameters:
@@ -40,8 +40,9 @@ class Parameters:
     def _relocate(self, graph: Graph, base: int) -> None:
         if not graph.relocations:
             return
-        at = np.array([self.starts[entry.node] + entry.word for entry in graph.relocations], np.int64)
-        words = np.array([base + entry.offset for entry in graph.relocations], "<u8")
+        nodes, places, offsets = (np.array(column, np.int64) for column in columns(graph.relocations, 3))
+        at = np.array(self.starts, np.int64)[nodes] + places
+        words = (offsets + base).astype("<u8")
         # Words need not be aligned to eight bytes, so they are written byte by byte.
         self.bytes[at[:, None] + np.arange(8)] = words.view(np.uint8).reshape(-1, 8)
 
@@ -71,7 +72,7 @@ def build(driver: Driver, graph: Graph, kernels: Sequence[Kernel], functions: Se
     try:
         nodes = _add_nodes(driver, made, graph, kernels, functions, parameters)
         for edge in graph.edges:
-            if edge.data != PLAIN:
+            if any(edge.data):
                 driver.add_edge(made, nodes[edge.before], nodes[edge.after], edge.data)
     except BaseException:
         driver.destroy_graph(made)
@@ -90,7 +91,7 @@ def _add_nodes(
     """Add every node with its plain dependencies; those that carry data are added by the caller."""
     after: dict[int, list[int]] = defaultdict(list)
     for edge in graph.edges:
-        if edge.data == PLAIN:
+        if not any(edge.data):
             after[edge.after].append(edge.before)
     nodes: list[Handle] = []
     try:

@@ -6,7 +6,7 @@ What only the driver knows (that a kernel's parameters have these sizes, that a 
 import operator
 from collections.abc import Iterator, Mapping, Sequence
 from functools import lru_cache
-from itertools import pairwise
+from itertools import compress, pairwise
 from typing import Any
 
 from cadence_runtime.errors import PlanError
@@ -15,6 +15,7 @@ from cadence_runtime.format.cubin import Cubin, CubinError, read_cubin
 from cadence_runtime.format.cuda import (
     CudaPart,
     DeviceGlobal,
+    Edge,
     Graph,
     GraphNode,
     Kernel,
@@ -24,6 +25,7 @@ from cadence_runtime.format.cuda import (
     Relocation,
 )
 from cadence_runtime.format.plan import Plan
+from cadence_runtime.format.rows import columns
 from cadence_runtime.format.strict_json import shown
 
 WORD_BYTES = 8
@@ -39,8 +41,14 @@ FUNCTION_ATTRIBUTES = frozenset([8, 9, 11, 12, 13, 14, 15])
 LAUNCH_ATTRIBUTES = frozenset([2, 3, 4, 5, 6, 8, 9, 10, 11, 14])
 """What may be set of a launch (CUlaunchAttributeID). The others hold addresses or handles of a process, which the
 driver would follow."""
+RELOCATION_WORDS, EDGE_WORDS = len(Relocation._fields), len(Edge._fields)
+MOVE_BYTES = 16
+"""The relocation words of a fill or copy take no more."""
 NODE_KINDS = {MemsetNode: (0,), MemcpyNode: (0, 8)}
 """The relocation words that a fill and a copy have, all of them."""
+
+WithoutOp = tuple[object, ...]
+"""A launch without its op."""
 
 
 def graph_errors(plan: Plan) -> Iterator[PlanError]:
@@ -51,7 +59,7 @@ def graph_errors(plan: Plan) -> Iterator[PlanError]:
     size = max((section.offset + section.size_bytes for section in plan.sections), default=0)
     yield from launch_errors(plan, part)
     yield from _bad_part(plan, part, size)
-    seen: set[int] = set()
+    seen: set[WithoutOp] = set()
     for number, graph in enumerate(part.graphs):
         yield from _bad_graph(part, graph, size, f"graph {number}", seen)
 
@@ -152,23 +160,24 @@ def _bad_code(kernel: Kernel, declared: tuple[tuple[int, int], ...], cubin: Cubi
         yield _error("CAD5703", what, shown(parameters), shown(declared), at)
 
 
-def _bad_graph(part: CudaPart, graph: Graph, size: int, where: str, seen: set[int]) -> Iterator[PlanError]:
-    """`seen` has the ids of launches that were looked at: graphs share what is equal."""
+def _bad_graph(part: CudaPart, graph: Graph, size: int, where: str, seen: set[WithoutOp]) -> Iterator[PlanError]:
+    """`seen` has the launches that were looked at: most are equal but for their op."""
     for number, node in enumerate(graph.nodes):
         if graph.ops and not 0 <= node.op < len(graph.ops):
             at = f"{where}, node {number}"
             yield _error("CAD5703", "an op is not there", f"0 to {len(graph.ops) - 1}", str(node.op), at)
-        if isinstance(node, KernelNode) and id(node) not in seen:
-            seen.add(id(node))
+        if isinstance(node, KernelNode) and node[:-1] not in seen:
+            seen.add(node[:-1])
             yield from _bad_launch(part, node, where, number)
     yield from _bad_relocations(graph, size, where)
-    pairs = [(edge.before, edge.after) for edge in graph.edges]
-    if any(not 0 <= before < after < len(graph.nodes) for before, after in pairs):
-        wrong = next(pair for pair in pairs if not 0 <= pair[0] < pair[1] < len(graph.nodes))
+    before, after, *_ = edges = columns(graph.edges, EDGE_WORDS)
+    inside = min(before, default=0) >= 0 and max(after, default=-1) < len(graph.nodes)
+    if not inside or not all(map(operator.lt, before, after)):
+        wrong = next(edge for edge in graph.edges if not 0 <= edge.before < edge.after < len(graph.nodes))
         what = "an edge does not lead forward: the order of the nodes is not topological"
-        yield _error("CAD5705", what, f"before < after < {len(graph.nodes)}", f"{wrong[0]} to {wrong[1]}", where)
-    keys = [(edge.before, edge.after, edge.data) for edge in graph.edges]
-    if not _ascending(keys):
+        expected, got = f"before < after < {len(graph.nodes)}", f"{wrong.before} to {wrong.after}"
+        yield _error("CAD5705", what, expected, got, where)
+    if not _ascending(tuple(zip(*edges, strict=True))):
         yield _error("CAD5705", "the edges of a graph are not sorted", "each once", "another order", where)
     if graph.philox is not None:
         yield from _bad_range("the state of the generator", graph.philox[0], PHILOX_BYTES, size, where)
@@ -222,28 +231,46 @@ def _within(dims: tuple[int, int, int], upper: tuple[int, int, int]) -> bool:
 def _bad_relocations(graph: Graph, size: int, where: str) -> Iterator[PlanError]:
     """Every pointer of the graph is inside its node's parameters and leads inside the arena; fills and copies have
     theirs and stay inside with all their bytes."""
-    places = [(entry.node, entry.word) for entry in graph.relocations]
-    if not _ascending(places):
+    table = columns(graph.relocations, RELOCATION_WORDS)
+    if not relocations_fit(graph.nodes, table, size):
+        yield from _bad_rows(graph, size, where)
+    moves: dict[int, dict[int, int]] = {
+        number: {} for number, node in enumerate(graph.nodes) if not isinstance(node, KernelNode)
+    }
+    for number, word, offset in compress(zip(*table, strict=True), map(moves.__contains__, table[0])):
+        moves[number][word] = offset
+    for number, words in moves.items():
+        yield from _bad_move(graph.nodes[number], words, size, f"{where}, node {number}")
+
+
+def relocations_fit(nodes: Sequence[GraphNode], table: Sequence[Sequence[int]], size: int) -> bool:
+    """Return whether relocations, as columns, are sorted, share no bytes, and lie in their nodes and in the arena. Asks
+    of whole columns what `_bad_rows` asks of each row, which then says what is wrong."""
+    numbers, words, offsets = table
+    if not numbers:
+        return True
+    if min(words) < 0 or min(offsets) < 0 or max(offsets) > size:
+        return False
+    stride = max(words) + 2 * WORD_BYTES  # no two words of a node are as far apart
+    places = [number * stride + word for number, word in zip(numbers, words, strict=True)]
+    apart = min(map(operator.sub, places[1:], places), default=WORD_BYTES)
+    if apart < WORD_BYTES or numbers[0] < 0 or numbers[-1] >= len(nodes):
+        return False
+    ends = [len(node.params) if isinstance(node, KernelNode) else MOVE_BYTES for node in nodes]
+    return all(map(operator.le, map(WORD_BYTES.__add__, words), map(ends.__getitem__, numbers)))
+
+
+def _bad_rows(graph: Graph, size: int, where: str) -> Iterator[PlanError]:
+    if not _ascending([(entry.node, entry.word) for entry in graph.relocations]):
         yield _error("CAD5704", "the relocations of a graph are not sorted", "each once", "another order", where)
-    words: dict[int, dict[int, int]] = {}
     before = Relocation(-1, 0, 0)
     for entry in graph.relocations:
         if not 0 <= entry.node < len(graph.nodes):
             yield _error("CAD5704", "a relocation has no node", f"0 to {len(graph.nodes) - 1}", str(entry.node), where)
             continue
-        node = graph.nodes[entry.node]
-        if isinstance(node, KernelNode):
-            inside = 0 <= entry.word <= len(node.params) - WORD_BYTES
-        else:
-            inside = True  # compared with the words that such a node has, below
-            words.setdefault(entry.node, {})[entry.word] = entry.offset
         shared = entry.node == before.node and entry.word < before.word + WORD_BYTES
-        if shared or not inside or not 0 <= entry.offset <= size:
-            yield from _bad_relocation(node, entry, before if shared else None, size, where)
+        yield from _bad_relocation(graph.nodes[entry.node], entry, before if shared else None, size, where)
         before = entry
-    for number, node in enumerate(graph.nodes):
-        if not isinstance(node, KernelNode):
-            yield from _bad_move(node, words.get(number, {}), size, f"{where}, node {number}")
 
 
 def _bad_relocation(
@@ -261,7 +288,7 @@ def _bad_relocation(
 
 def _bad_move(node: GraphNode, words: dict[int, int], size: int, at: str) -> Iterator[PlanError]:
     wanted = NODE_KINDS[type(node)]
-    if tuple(sorted(words)) != wanted:
+    if words.keys() != set(wanted):
         what = "a fill or copy has other addresses than it needs"
         yield _error("CAD5704", what, f"words {wanted}", f"words {tuple(sorted(words))}", at)
     elif isinstance(node, MemsetNode):

@@ -6,9 +6,13 @@ an offset into the arena and become absolute once the arena has an address. Noth
     node 7  kernel 3  grid 64,1,1  block 128,1,1      params  [........][........][0000000a]
             relocations  (7, word 0, arena 0x0040200)         ^ base+0x40200  ^ base+0x81000
                          (7, word 8, arena 0x0081000)
+
+What stands in a plan by the thousand is a named tuple: a process that loads it makes and compares them all.
 """
 
+from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import NamedTuple
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,8 +48,7 @@ class Kernel:
     attributes: tuple[tuple[int, int], ...]
 
 
-@dataclass(frozen=True, slots=True)
-class KernelNode:
+class KernelNode(NamedTuple):
     """A launch. `params` are all parameter bytes by the driver's offsets, with zeros where a relocation goes or where
     bytes were found to be uninitialised padding; `attributes` are sorted (CUlaunchAttributeID, 64 raw bytes)."""
 
@@ -58,8 +61,7 @@ class KernelNode:
     op: int
 
 
-@dataclass(frozen=True, slots=True)
-class MemsetNode:
+class MemsetNode(NamedTuple):
     """A fill of `height` rows of `width` elements, `pitch` bytes apart; the address is relocation word 0."""
 
     pitch: int
@@ -70,8 +72,7 @@ class MemsetNode:
     op: int
 
 
-@dataclass(frozen=True, slots=True)
-class MemcpyNode:
+class MemcpyNode(NamedTuple):
     """A device-to-device copy of a box in bytes, rows and slices; destination is relocation word 0, source word 8."""
 
     width: int
@@ -87,8 +88,7 @@ class MemcpyNode:
 GraphNode = KernelNode | MemsetNode | MemcpyNode
 
 
-@dataclass(frozen=True, slots=True)
-class Relocation:
+class Relocation(NamedTuple):
     """The eight bytes at `word` of node `node` hold the arena's address plus `offset`."""
 
     node: int
@@ -96,14 +96,19 @@ class Relocation:
     offset: int
 
 
-@dataclass(frozen=True, slots=True)
-class Edge:
-    """`after` runs when `before` has finished; `data` is the driver's edge data (from_port, to_port, type), zero for
-    a plain edge."""
+class Edge(NamedTuple):
+    """`after` runs when `before` has finished. The rest is the driver's edge data, zero for a plain edge."""
 
     before: int
     after: int
-    data: tuple[int, int, int] = (0, 0, 0)
+    from_port: int = 0
+    to_port: int = 0
+    kind: int = 0
+
+    @property
+    def data(self) -> tuple[int, int, int]:
+        """The edge data as the driver takes it."""
+        return self[2:]
 
 
 @dataclass(frozen=True, slots=True)
@@ -114,8 +119,8 @@ class Graph:
     offset advances at each replay; else None."""
 
     nodes: tuple[GraphNode, ...]
-    relocations: tuple[Relocation, ...]
-    edges: tuple[Edge, ...]
+    relocations: Sequence[Relocation]
+    edges: Sequence[Edge]
     ops: tuple[str, ...]
     philox: tuple[int, int] | None = None
 

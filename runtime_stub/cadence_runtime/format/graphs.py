@@ -19,9 +19,7 @@
 A second key of the same topology costs its differences: launches with equal parameters are one node of the pool.
 """
 
-from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import replace
-from itertools import starmap
+from collections.abc import Callable, Iterable, Sequence
 
 from cadence_runtime.errors import PlanError
 from cadence_runtime.format.cuda import (
@@ -40,6 +38,7 @@ from cadence_runtime.format.cuda import (
     Relocation,
     Snapshot,
 )
+from cadence_runtime.format.rows import Row_co, Rows
 from cadence_runtime.format.words import WORD_BYTES, Words, pack, unpack
 
 SECTION = "graphs"
@@ -48,6 +47,8 @@ LAUNCH, FILL, COPY = range(3)
 MAX_STRING_BYTES = 1 << 20
 MAX = 2**63 - 1
 MAX_EDGE_BYTE = 255
+MAX_ATTRIBUTE = 256
+LAUNCH_NAMES = ("a kernel", *["a launch"] * 7, "a string")
 
 
 class _Strings:
@@ -95,7 +96,7 @@ class _Pool:
         """Return a node's number. The node has to stay alive: one that graphs share is compared once."""
         known = self._known.get(id(node))
         if known is None:
-            known = self._known[id(node)] = self._numbers.setdefault(replace(node, op=0), len(self._numbers))
+            known = self._known[id(node)] = self._numbers.setdefault(node._replace(op=0), len(self._numbers))
             if known == len(self._rows):
                 self._rows.append(_node(node, self._strings))
         return known
@@ -158,8 +159,8 @@ def _graph(graph: Graph, strings: _Strings, pool: _Pool) -> list[int]:
         *philox,
         *_counted([strings(op)] for op in graph.ops),
         *_counted(numbers),
-        *_counted((r.node, r.word, r.offset) for r in graph.relocations),
-        *_counted((edge.before, edge.after, *edge.data) for edge in graph.edges),
+        *_counted(graph.relocations),
+        *_counted(graph.edges),
     ]
 
 
@@ -191,24 +192,28 @@ class _FirstUse:
     def __init__(self) -> None:
         self.used, self.in_order = 0, True
 
-    def __call__(self, numbers: Iterable[int]) -> None:
-        """Note the next numbers in the order of use."""
-        for number in numbers:
+    def __call__(self, numbers: Iterable[int]) -> list[int]:
+        """Note the next numbers in the order of use; return those that are new."""
+        fresh = []
+        for number in dict.fromkeys(numbers):
             if number >= self.used:
                 self.in_order = self.in_order and number == self.used
                 self.used = number + 1
+                fresh.append(number)
+        return fresh
 
 
 class _Reader:
-    """Reads the section front to back."""
+    """Reads the section front to back, what is long of it in bulk."""
 
     def __init__(self, words: Words, blobs: int) -> None:
         self.words, self.blobs = words, blobs
         self.strings: list[bytes] = []
         self._texts: dict[int, str] = {}
         self.pool: list[GraphNode] = []
-        self._asked: list[int] = []  # the strings that were asked for since it was emptied
-        self._node_strings: list[tuple[int, ...]] = []
+        self._asked: list[int] = []  # the strings that were asked for before the nodes
+        self._node_strings: list[tuple[int, ...]] = []  # of each node of the pool, in which order they were numbered
+        self._attributes: dict[tuple[int, ...], tuple[tuple[int, bytes], ...]] = {}
         self._string_order, self._node_order = _FirstUse(), _FirstUse()
         self._nodes: dict[tuple[int, int], GraphNode] = {}
 
@@ -222,11 +227,9 @@ class _Reader:
         variables = tuple(self._global(len(images)) for _ in range(self.words.count("globals", 4)))
         kernels = tuple(self._kernel(len(images)) for _ in range(self.words.count("kernels", 4)))
         snapshots = tuple(self._snapshot() for _ in range(self.words.count("snapshots", 4)))
-        self._string_order(self._take_asked())
-        for _ in range(self.words.count("nodes", 6)):
-            self.pool.append(self._node(len(kernels)))
-            params, attributes = (asked := self._take_asked())[:1], asked[1:]
-            self._node_strings.append(attributes + params)  # in which order they were numbered
+        self._string_order(self._asked)
+        launch = (len(kernels), *[MAX + 1] * 7, len(self.strings))
+        self.pool = [self._node(launch) for _ in range(self.words.count("nodes", 6))]
         graphs = tuple(self._graph() for _ in range(self.words.count("graphs", 6)))
         launches = self._launches(len(graphs)) if with_launches else ()
         return CudaPart(base, capability, driver, images, variables, kernels, graphs, snapshots, launches)
@@ -244,15 +247,11 @@ class _Reader:
                 got="another order, or something twice",
             )
 
-    def _take_asked(self) -> tuple[int, ...]:
-        asked, self._asked = tuple(self._asked), []
-        return asked
-
     def _read_strings(self) -> list[bytes]:
         found = []
         for _ in range(self.words.count("strings")):
             size = self.words.take(0, MAX_STRING_BYTES + 1, "the length of a string")
-            padded = pack(self.words.many(-(-size // WORD_BYTES), "a string", lower=-(2**63)))
+            padded = self.words.bytes(-(-size // WORD_BYTES), "a string")
             if any(padded[size:]):
                 raise PlanError(
                     "CAD5203", "a string of section `graphs` is not padded with zeros", expected="zeros", got="others"
@@ -265,21 +264,29 @@ class _Reader:
         return self.strings[self._asked[-1]]
 
     def _text(self) -> str:
-        raw = self._bytes()
-        number = self._asked[-1]
+        self._bytes()
+        return self._text_of(self._asked[-1])
+
+    def _text_of(self, number: int) -> str:
         try:
             if number not in self._texts:
-                self._texts[number] = raw.decode()
+                self._texts[number] = self.strings[number].decode()
             return self._texts[number]
         except UnicodeDecodeError:
             raise PlanError(
-                "CAD5205", "a name of section `graphs` is no text", expected="UTF-8", got=raw[:16].hex()
+                "CAD5205",
+                "a name of section `graphs` is no text",
+                expected="UTF-8",
+                got=self.strings[number][:16].hex(),
             ) from None
 
-    def _rows(self, width: int, what: str) -> Iterator[tuple[int, ...]]:
+    def _rows(self, what: str, make: Callable[..., Row_co], width: int) -> Rows[Row_co]:
         count = self.words.count(what, width)
-        flat = iter(self.words.many(count * width, what))
-        return zip(*[flat] * width, strict=True)
+        return Rows(make, width, self.words.block(count * width, what))
+
+    def _pairs(self, what: str) -> tuple[tuple[int, int], ...]:
+        first, second = self._rows(what, lambda *pair: pair, 2).columns()
+        return tuple(zip(first, second, strict=True))
 
     def _image(self) -> KernelImage:
         digest, library = self._text(), self._text()
@@ -288,13 +295,12 @@ class _Reader:
     def _global(self, images: int) -> DeviceGlobal:
         image = self.words.take(0, images, "an image")
         name, data = self._text(), self._bytes()
-        return DeviceGlobal(image, name, data, tuple((at, to) for at, to in self._rows(2, "pointers")))
+        return DeviceGlobal(image, name, data, self._pairs("pointers"))
 
     def _kernel(self, images: int) -> Kernel:
         image, name = self.words.take(0, images, "an image"), self._text()
-        params = tuple(self._rows(2, "params"))
-        attributes = tuple((key, value) for key, value in self._rows(2, "attributes"))
-        return Kernel(image, name, tuple(p[0] for p in params), tuple(p[1] for p in params), attributes)
+        params = self._pairs("params")
+        return Kernel(image, name, tuple(p[0] for p in params), tuple(p[1] for p in params), self._pairs("attributes"))
 
     def _snapshot(self) -> Snapshot:
         name = self._text()
@@ -302,51 +308,46 @@ class _Reader:
         blob = self.words.take(0, self.blobs + 1, "a blob")
         return Snapshot(name, offset, size, blob - 1 if blob else None)
 
-    def _node(self, kernels: int) -> GraphNode:
+    def _node(self, launch: Sequence[int]) -> GraphNode:
+        """Read a node of the pool; `launch` are the upper ends of what a launch begins with."""
         kind = self.words.take(0, 3, "a kind of node")
+        if kind == LAUNCH:
+            kernel, gx, gy, gz, bx, by, bz, shared, params = self.words.row(launch, LAUNCH_NAMES)
+            attributes, asked = self._launch_attributes()
+            self._node_strings.append((*asked, params))
+            return KernelNode(kernel, (gx, gy, gz), (bx, by, bz), shared, self.strings[params], attributes, 0)
+        self._node_strings.append(())
         if kind == FILL:
-            pitch, value, element, width, height = self.words.many(5, "a fill")
-            return MemsetNode(pitch, value, element, width, height, 0)
-        if kind == COPY:
-            width, height, depth, to_pitch, to_height, from_pitch, from_height = self.words.many(7, "a copy")
-            return MemcpyNode(width, height, depth, to_pitch, to_height, from_pitch, from_height, 0)
-        kernel = self.words.take(0, kernels, "a kernel")
-        gx, gy, gz, bx, by, bz, shared = self.words.many(7, "a launch")
-        params = self._bytes()
-        attributes = tuple(
-            (self.words.take(0, 256, "an attribute"), self._bytes()) for _ in range(self.words.count("attributes", 2))
-        )
-        return KernelNode(kernel, (gx, gy, gz), (bx, by, bz), shared, params, attributes, 0)
+            return MemsetNode._make((*self.words.many(5, "a fill"), 0))
+        return MemcpyNode._make((*self.words.many(7, "a copy"), 0))
+
+    def _launch_attributes(self) -> tuple[tuple[tuple[int, bytes], ...], tuple[int, ...]]:
+        """Return the attributes of a launch, and the numbers of their strings. Most launches have the same few."""
+        row = self.words.many(2 * self.words.count("attributes", 2), "attributes")
+        if row not in self._attributes:
+            pairs = tuple(zip(row[::2], row[1::2], strict=True))
+            for name, number in pairs:
+                if name >= MAX_ATTRIBUTE:
+                    raise self.words.out_of_range("an attribute", 0, MAX_ATTRIBUTE, name)
+                if number >= len(self.strings):
+                    raise self.words.out_of_range("a string", 0, len(self.strings), number)
+            self._attributes[row] = tuple((name, self.strings[number]) for name, number in pairs)
+        return self._attributes[row], row[1::2]
 
     def _graph(self) -> Graph:
         offset, step = self.words.many(2, "philox")
         if step and not offset:
             raise self.words.out_of_range("no step of a generator that is not read", 0, 1, step)
-        ops = tuple(self._text() for _ in range(self.words.count("ops")))
-        named = self._take_asked()
-        numbers = tuple(self._rows(2, "nodes"))
-        for number, op in numbers:
-            if number >= len(self.pool) or op >= max(len(ops), 1):
-                raise self.words.out_of_range("a node or an op", 0, max(len(self.pool), len(ops)), max(number, op))
-        self._note_use([number for number, _ in numbers], named)
-        nodes = tuple(self._numbered(number, op) for number, op in numbers)
-        relocations = tuple(starmap(Relocation, self._rows(3, "relocations")))
-        edges = tuple(starmap(self._edge, self._rows(5, "edges")))
-        return Graph(nodes, relocations, edges, ops, (offset - 1, step) if offset else None)
-
-    def _edge(self, before: int, after: int, *data: int) -> Edge:
-        if max(data) > MAX_EDGE_BYTE:
-            raise self.words.out_of_range("ports and type of an edge", 0, MAX_EDGE_BYTE + 1, max(data))
-        from_port, to_port, kind = data
-        return Edge(before, after, (from_port, to_port, kind))
-
-    def _note_use(self, numbers: Sequence[int], named: Sequence[int]) -> None:
-        """Note the nodes of a graph, the strings of those that are new, and then the names of its ops."""
-        for number in numbers:
-            if number >= self._node_order.used:
-                self._string_order(self._node_strings[number])
-        self._node_order(numbers)
+        named = self.words.indices(self.words.count("ops"), len(self.strings), "a string")
+        ops = tuple(map(self._text_of, named))
+        nodes = self._nodes_of(max(len(ops), 1))
         self._string_order(named)
+        relocations = self._rows("relocations", Relocation, 3)
+        edges = self._rows("edges", Edge, 5)
+        for column in edges.columns()[2:]:
+            if max(column, default=0) > MAX_EDGE_BYTE:
+                raise self.words.out_of_range("ports and type of an edge", 0, MAX_EDGE_BYTE + 1, max(column))
+        return Graph(nodes, relocations, edges, ops, (offset - 1, step) if offset else None)
 
     def _launches(self, graphs: int) -> tuple[Launch, ...]:
         """Read the launches, which are not just the graphs in their order: that needs no table."""
@@ -359,11 +360,19 @@ class _Reader:
         return found
 
     def _moves(self) -> tuple[Move, ...]:
-        return tuple(starmap(Move, self._rows(3, "moves")))
+        words = self.words.block(3 * self.words.count("moves", 3), "moves")
+        return tuple(map(Move, words[::3], words[1::3], words[2::3]))
 
-    def _numbered(self, number: int, op: int) -> GraphNode:
-        """Return a node of the pool as it stands in a graph; graphs share what is equal."""
-        key = (number, op)
-        if key not in self._nodes:
-            self._nodes[key] = replace(self.pool[number], op=op)
-        return self._nodes[key]
+    def _nodes_of(self, ops: int) -> tuple[GraphNode, ...]:
+        """Read the nodes of a graph with so many ops: nodes of the pool, each with its op. Graphs share equal ones."""
+        rows = self._pairs("nodes")
+        for row in dict.fromkeys(rows):
+            if row in self._nodes and row[1] < ops:
+                continue
+            number, op = row
+            if number >= len(self.pool) or op >= ops:
+                raise self.words.out_of_range("a node or an op", 0, max(len(self.pool), ops), max(row))
+            self._nodes[row] = self.pool[number]._replace(op=op)
+        for number in self._node_order(number for number, _ in rows):
+            self._string_order(self._node_strings[number])
+        return tuple(map(self._nodes.__getitem__, rows))

@@ -1,8 +1,9 @@
 """Little-endian words of 64 bits, the letters of every binary table; and the reader that no table can lead astray."""
 
+import operator
 import sys
 from array import array
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 
 from cadence_runtime.errors import PlanError
 
@@ -34,7 +35,7 @@ class Words:
         self.section, self.position = section, 0
         if len(data) % WORD_BYTES:
             raise self._wrong_length("whole words of 8 bytes", f"{len(data)} bytes")
-        self.words = unpack(data)
+        self.words, self._data = unpack(data), data
 
     def take(self, lower: int, upper: int, what: str) -> int:
         """Return the next word, which lies in the half-open range."""
@@ -51,16 +52,31 @@ class Words:
         left = (len(self.words) - self.position - 1) // item_words
         return self.take(0, max(left, 0) + 1, what)
 
-    def many(self, count: int, what: str, lower: int = 0) -> tuple[int, ...]:
+    def block(self, count: int, what: str, lower: int = 0) -> "array[int]":
         """Return the next `count` words, each `lower` or more."""
-        upper = self.position + count
-        if upper > len(self.words):
-            raise self._wrong_length(what, "the end")
-        words = tuple(self.words[self.position : upper])
+        upper = self._upper(count, what)
+        words = self.words[self.position : upper]
         if words and min(words) < lower:
             raise self.out_of_range(what, lower, 2**63, min(words))
         self.position = upper
         return words
+
+    def many(self, count: int, what: str, lower: int = 0) -> tuple[int, ...]:
+        """Return the next `count` words, each `lower` or more."""
+        return tuple(self.block(count, what, lower))
+
+    def row(self, uppers: Sequence[int], names: Sequence[str]) -> tuple[int, ...]:
+        """Return the next words, each from 0 to below its own upper end."""
+        row = tuple(self.words[self.position : self.position + len(uppers)])
+        if len(row) == len(uppers) and min(row, default=0) >= 0 and all(map(operator.lt, row, uppers)):
+            self.position += len(uppers)
+            return row
+        return tuple([self.take(0, upper, name) for upper, name in zip(uppers, names, strict=True)])  # says which
+
+    def bytes(self, count: int, what: str) -> bytes:
+        """Return the next `count` words as they stand."""
+        lower, self.position = self.position, self._upper(count, what)
+        return self._data[lower * WORD_BYTES : self.position * WORD_BYTES]
 
     def indices(self, count: int, size: int, what: str) -> tuple[int, ...]:
         """Return the next `count` words, each an index into `size` things."""
@@ -68,6 +84,11 @@ class Words:
         if words and max(words) >= size:
             raise self.out_of_range(what, 0, size, max(words))
         return words
+
+    def _upper(self, count: int, what: str) -> int:
+        if count > len(self.words) - self.position:
+            raise self._wrong_length(what, "the end")
+        return self.position + count
 
     def finish(self) -> None:
         """Make sure that nothing is left."""
