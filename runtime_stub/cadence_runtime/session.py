@@ -61,19 +61,26 @@ class LoadedPlan:
             self._check_open()
             return LoadedPlan(self.plan, self._player.lane())
 
-    def capacity(self, times: Times | None = None, *, ahead_s: float = 0.0, share: float = 0.8) -> Capacity:
+    def capacity(
+        self, times: Times | None = None, *, ahead_s: float = 0.0, share: float = 0.8, lanes: int = 1
+    ) -> Capacity:
         """Return how many sessions this plan carries here: from what is free now and, with times, the cadence."""
         with self._lock:
             self._check_open()
             slab_bytes = next(section.size_bytes for section in self.plan.sections if section.name == "state")
             slowest_s = 0.0 if times is None else times.slowest_s
             cadence_s = self.plan.program.cadence_s
-            return Capacity(slab_bytes, self._player.free_bytes(), slowest_s, cadence_s, ahead_s, share)
+            return Capacity(slab_bytes, self._player.free_bytes(), slowest_s, cadence_s, ahead_s, share, lanes)
 
     def admit(self, capacity: Capacity | None) -> None:
         """Refuse sessions beyond a capacity from now on; None admits any number."""
         with self._lock:
             self._capacity = capacity
+
+    @property
+    def switches(self) -> int:
+        """How often another session's state was made the active one."""
+        return self._states.switches
 
     def report(self) -> Mapping[str, int]:
         """Return what the plan takes on the device, in bytes, by name."""

@@ -22,6 +22,7 @@ class States:
         self._slabs: dict[int, Slab | None] = {}
         self._active: int | None = None
         self._tickets = count()
+        self.switches = 0
         self._abandoned: deque[int] = deque()
 
     def __len__(self) -> int:
@@ -52,6 +53,7 @@ class States:
             return False
         self._leave()
         self._player.activate(self._slabs[ticket])
+        self.switches += 1
         self._active = ticket
         return True
 

@@ -1,0 +1,40 @@
+"""What an executor works out of a plan, once."""
+
+import os
+from collections.abc import Mapping
+
+from cadence_runtime.errors import UsageError
+from cadence_runtime.session import LoadedPlan
+from cadence_runtime.times import Times
+
+
+def turn_event(plan: LoadedPlan) -> str | None:
+    """Return the first event that resets a session and can always be pushed as it is; None without one."""
+    events = (e for e in plan.plan.program.events if e.reset and not (e.internal or e.when or e.choices or e.inputs))
+    return next((event.name for event in events), None)
+
+
+def lanes_of(plan: LoadedPlan, wanted: int | None) -> list[LoadedPlan]:
+    """Return the plan and further lanes: for a CPU plan one for as many cores as it has threads, else one."""
+    if wanted is None:
+        threads = int(dict(plan.plan.provenance.numerics).get("threads", "1"))
+        wanted = max(1, len(os.sched_getaffinity(0)) // threads) if plan.plan.target == "cpu" else 1
+    if wanted < 1:
+        raise UsageError("CAD9703", "an executor without lanes", expected="1 or more", got=str(wanted))
+    return [plan, *(plan.lane() for _ in range(wanted - 1))]
+
+
+def first_estimates(plan: LoadedPlan, times: Times | None) -> dict[str, float]:
+    """Return for each external event the slowest of its keys that has a time, or 0."""
+    events = plan.plan.program.events
+    found = {event.name: 0.0 for event in events if not event.internal}
+    for transition in plan.plan.transitions if times is not None else ():
+        name = events[transition.event].name
+        found[name] = max(found[name], times.pushes.get(transition.captures, 0.0) if times else 0.0)
+    return found
+
+
+def shapes_of(inputs: Mapping[str, object]) -> str:
+    """Return the sizes of what is pushed as one word, `1x512` or `1x25,1x4`."""
+    sizes = (getattr(value, "shape", None) for value in inputs.values())
+    return ",".join("x".join(map(str, each)) for each in sizes if each is not None)
