@@ -63,7 +63,9 @@ def kept_storages(tape: Tape, constant: list[bool]) -> set[int]:
 def _large_fills(tape: Tape) -> set[int]:
     fills = {"aten::zero_", "aten::fill_.Scalar"}
     large = {
-        i for i, storage in enumerate(tape.storages) if storage.kind == "scratch" and storage.size_bytes > FILL_BYTES
+        i
+        for i, storage in enumerate(tape.storages)
+        if storage.kind == "scratch" and storage.size_bytes > FILL_BYTES and not storage.host
     }
     written: set[int] = set()
     for op in tape.ops:

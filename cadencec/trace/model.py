@@ -15,14 +15,15 @@ import inspect
 import random
 import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import AbstractContextManager, contextmanager, nullcontext
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from types import ModuleType
 from typing import Any
 
 import torch
-from torch import nn
+from torch import Tensor, nn
+from torch.utils import _pytree as pytree
 
 from cadence_runtime.errors import CadenceError, TraceError
 from cadence_runtime.format.plan import INIT, RESET
@@ -47,8 +48,8 @@ class Model:
     def init_state(self) -> object:
         """Return the state at the start, on the model's device; a failure is a TraceError CAD3007 that names the
         line."""
-        with _blamed("init_state"), self._factories():
-            return self.adapter.init_state()
+        with _blamed("init_state"):
+            return self._placed(self.adapter.init_state())
 
     @property
     def has_reset(self) -> bool:
@@ -59,12 +60,20 @@ class Model:
         """Return the state after a reset: the model's own, or the state at the start."""
         if not self.has_reset:
             return self.init_state()
-        with _blamed("reset"), self._factories():
-            return self.adapter.reset(state)
+        with _blamed("reset"):
+            return self._placed(self.adapter.reset(state))
 
-    def _factories(self) -> AbstractContextManager[object]:
-        """Make new tensors on the model's device, where a state is made from nothing."""
-        return nullcontext() if self.device.type == "cpu" else self.device
+    def _placed(self, state: object) -> object:
+        """Return a state with the tensors that were made on the host moved to the model's device. What the model works
+        out on the host on the way stays there: on another device `exp` has other bits."""
+        if self.device.type == "cpu":
+            return state
+        moved: dict[int, Tensor] = {}  # leaves that are one tensor stay one
+
+        def move(leaf: Tensor) -> Tensor:
+            return moved.setdefault(id(leaf), leaf.to(self.device)) if leaf.device.type == "cpu" else leaf
+
+        return pytree.tree_map_only(Tensor, move, state)
 
     @property
     def has_stages(self) -> bool:

@@ -1,11 +1,13 @@
 """What each pass does on stages made for it; that bits stay is tested on the cases and on random stages."""
 
+from dataclasses import replace
+
 import pytest
 import torch
 from torch import nn
 
-from cadence_runtime.format.tape import Binding, Op, Storage, Tape, View
-from cadencec.passes import dead, fold
+from cadence_runtime.format.tape import Binding, Literal, Op, Storage, Tape, View
+from cadencec.passes import dead, fills, fold
 from cadencec.passes.pipeline import ALL, PASSES, optimise
 from cadencec.passes.program import Context, Program, compact
 from cadencec.trace.listing import format_tape
@@ -238,3 +240,31 @@ def test_a_listing_names_everything():
     assert any("aten::mul.Tensor(" in line and ", 0.5)" in line and "test_passes.py:" in line for line in lines)
     assert "%1[2]@1" in text
     assert lines[-1] == "  new leaf  n            = 4"
+
+
+def test_a_copy_of_what_was_filled_on_the_host_is_a_fill():
+    host, copy = View(0, "float32", (2000,), (1,), 0), View(1, "float32", (2000,), (1,), 0)
+    device = (("device", Literal("device", "target")),)
+    tape = Tape(
+        "init",
+        (Storage("scratch", "", 8000, host=True), Storage("scratch", "", 8000)),
+        (),
+        (),
+        (
+            Op("aten::zeros", ((Literal("int", "2000"),),), (), (host,), (), (0,), "model.py:3"),
+            Op("aten::_to_copy", (host,), device, (copy,), (0,), (1,), "model.py:4"),
+        ),
+        (),
+        (Binding("h", copy),),
+    )
+    program = Program(tape, {})
+    for run in (fills.run, fold.run, dead.run):
+        program = run(program, CONTEXT)
+    assert [(op.name, op.writes, op.source) for op in program.tape.ops] == [("aten::zero_", (0,), "model.py:4")]
+    assert [storage.host for storage in program.tape.storages] == [False]
+    changed = replace(tape, ops=(tape.ops[0], _added_to(host), tape.ops[1]))
+    assert [op.name for op in fills.run(Program(changed, {}), CONTEXT).tape.ops][-1] == "aten::_to_copy"
+
+
+def _added_to(view: View) -> Op:
+    return Op("aten::add_.Scalar", (view, Literal("int", "1")), (), (view,), (0,), (0,), "")

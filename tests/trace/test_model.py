@@ -242,3 +242,28 @@ def test_a_step_that_does_not_return_state_and_outputs(tmp_path, code, got):
         f"  got:      {got}\n"
         "  at:       model.py:6"
     )
+
+
+def test_a_start_is_made_on_the_host_and_moved(tmp_path):
+    (tmp_path / "m.py").write_text(
+        "import torch\n"
+        "class Model:\n"
+        "    def init_state(self):\n"
+        "        h = torch.exp(torch.arange(3.0))\n"
+        "        self.where = h.device.type\n"
+        "        return {'h': h, 'rows': [h, None, 4], 'own': torch.ones(2, device='meta')}\n"
+        "    def reset(self, state):\n"
+        "        return {**state, 'h': torch.zeros(3)}\n"
+        "    def step(self, state):\n"
+        "        return state, ()\n"
+        "    def to(self, device):\n"
+        "        pass\n"
+        "def build():\n"
+        "    return Model()\n"
+    )
+    model = load_model("m.py:build", {}, tmp_path, torch.device("meta"))
+    state = model.init_state()
+    assert model.adapter.where == "cpu"  # where the model's users run it: on another device `exp` has other bits
+    assert state["h"].device.type == state["own"].device.type == "meta"
+    assert state["rows"] == [state["h"], None, 4] and state["rows"][0] is state["h"]
+    assert model.reset(state)["h"].device.type == "meta"
