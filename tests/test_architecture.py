@@ -72,7 +72,7 @@ RUNTIME_IMPORTS: dict[str, tuple[str, ...]] = {
         "zstandard",
     ),
     "cadence_runtime": ("model_signing", "numpy", "zstandard"),
-    "cadence_serve": ("cadence_runtime", "numpy"),
+    "cadence_serve": ("cadence_runtime", "numpy", "prometheus_client", "starlette", "uvicorn", "websockets"),
 }
 
 

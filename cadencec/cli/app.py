@@ -6,6 +6,7 @@ import click
 
 from cadencec import __version__
 from cadencec.cli import streams
+from cadencec.cli.live import serve_verb
 from cadencec.cli.options import (
     COMPLETE,
     FILE,
@@ -348,6 +349,9 @@ def report_verb(as_json: bool, **given: Any) -> None:
         streams.put_json("cadencec.report/1", {"path": written.path, "size_bytes": written.size_bytes})
     else:
         streams.put(f"{written.path}: {written.size_bytes:,} bytes")
+
+
+app.add_command(serve_verb)
 
 
 @app.command("schema", epilog=examples("cadencec schema > clock-spec.schema.json"))

@@ -82,6 +82,12 @@ class LoadedPlan:
         """How often another session's state was made the active one."""
         return self._states.switches
 
+    @property
+    def slab_bytes(self) -> int:
+        """What the slabs of sessions take on the device."""
+        state = next(section.size_bytes for section in self.plan.sections if section.name == "state")
+        return state * self._states.slabs
+
     def report(self) -> Mapping[str, int]:
         """Return what the plan takes on the device, in bytes, by name."""
         return self._player.report()

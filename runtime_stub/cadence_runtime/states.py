@@ -29,6 +29,11 @@ class States:
         self._sweep()
         return len(self._slabs)
 
+    @property
+    def slabs(self) -> int:
+        """How many slabs there are."""
+        return sum(slab is not None for slab in tuple(self._slabs.values()))
+
     def open(self) -> int:
         """Make the active slab that of a new state, which is not made yet, and return its ticket. Raises DeviceError
         where there is no memory for a slab; then every other state is where it was."""

@@ -26,7 +26,7 @@ from cadence_runtime.live.lane import Clock, Lane
 from cadence_runtime.live.setup import first_estimates, lanes_of, shapes_of, turn_event
 from cadence_runtime.outputs import Outputs
 from cadence_runtime.session import LoadedPlan, Session
-from cadence_runtime.times import Times
+from cadence_runtime.times import Times, measure
 
 OWN_FAILURES = frozenset(["CAD8010", "CAD8011"])
 """Failures of one push that leave the device as it was."""
@@ -59,10 +59,11 @@ class Executor:
         self.sessions: dict[int, LiveSession] = {}
         self._clock, self._observe, self._wedged_s = clock, observe, wedged_s
         self._takes_s = first_estimates(plan, times)
-        self._turn = turn_event(plan)
+        self.turn = turn_event(plan)
         self._ranks = count()
         self._closed = False
         self._lanes = [Lane(each, clock, self._drop_turn) for each in lanes_of(plan, lanes)]
+        self._switches_before = self._switches()
         for index, lane in enumerate(self._lanes if threads else ()):
             lane.start(f"cadence-lane-{index}")
 
@@ -74,7 +75,7 @@ class Executor:
     @property
     def switches(self) -> int:
         """How often a push found another session's state active, over all lanes."""
-        return sum(lane.plan.switches for lane in self._lanes)
+        return self._switches() - self._switches_before
 
     async def session(self, seed: int = 0, *, late: Late = "late", overcommit: bool = False) -> "LiveSession":
         """Open a session on the lane with the fewest. Raises SessionError CAD7060 beyond the capacity, unless it may
@@ -82,7 +83,7 @@ class Executor:
         self._check_open()
         if late not in LATE:
             raise UsageError("CAD9702", "no such policy for late pushes", expected=", ".join(LATE), got=repr(late))
-        if late == "drop-turn" and self._turn is None:
+        if late == "drop-turn" and self.turn is None:
             raise SessionError(
                 "CAD7064",
                 "turns of this plan cannot be dropped",
@@ -107,6 +108,19 @@ class Executor:
     def cadence_s(self) -> float:
         """The deadline of a push that names none, in seconds from its coming; without a cadence there is none."""
         return float("inf") if self.plan.program.cadence_s is None else float(self.plan.program.cadence_s)
+
+    def bytes(self) -> dict[str, int]:
+        """Return what the lanes take on the device, by section, and `slabs`. Weights and constants are there once."""
+        sizes = dict(self._lanes[0].plan.report())
+        for name in sizes.keys() - {"weights", "constants"}:
+            sizes[name] *= len(self._lanes)
+        return {**sizes, "slabs": sum(lane.plan.slab_bytes for lane in self._lanes)}
+
+    def warm(self) -> None:
+        """Run every key once on every lane, before the first session, so that no push is the first of its key."""
+        for lane in self._lanes:
+            measure(lane.plan, repeats=0)
+        self._switches_before = self._switches()
 
     def step(self) -> bool:
         """Do one job on each lane, on this thread; return whether there was any. For an executor without threads."""
@@ -149,6 +163,9 @@ class Executor:
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         await self.close()
+
+    def _switches(self) -> int:
+        return sum(lane.plan.switches for lane in self._lanes)
 
     def _check_open(self) -> None:
         if self.failure is not None:
@@ -222,8 +239,8 @@ class Executor:
     def _drop_turn(self, rank: int) -> None:
         """Return a session to its start, on its lane's thread."""
         session = self.sessions.get(rank)
-        if session is not None and session.inner is not None and self._turn is not None:
-            session.inner.push(self._turn)
+        if session is not None and session.inner is not None and self.turn is not None:
+            session.inner.push(self.turn)
 
     def _give_back(self, lane: Lane) -> None:
         try:
@@ -243,6 +260,7 @@ class LiveSession:
     def __init__(self, executor: Executor, lane: Lane, rank: int, late: Late) -> None:
         self.lane, self.rank, self.late = lane, rank, late
         self.inner: Session | None = None
+        self.turn = executor.turn
         self.report: Report | None = None
         self._executor = executor
         self._closed = False
@@ -287,6 +305,11 @@ class LiveSession:
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         self.close()
+
+    @property
+    def enabled(self) -> tuple[str, ...]:
+        """The external events that may be pushed behind what was awaited; none of a session that is not open."""
+        return () if self._closed or self.inner is None else self.inner.enabled
 
     def open_here(self, seed: int) -> None:
         """Open the session on the lane's plan, on the lane's thread."""
