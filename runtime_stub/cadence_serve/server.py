@@ -79,6 +79,7 @@ def _config(service: Service) -> uvicorn.Config:
         ws_max_size=2 * service.settings.max_message_bytes,  # beyond it the connection is cut without a word
         ws_per_message_deflate=False,
         log_config=None,
+        log_level="error",  # else whoever sends what is no HTTP fills the log
         access_log=False,
         lifespan="off",
         timeout_graceful_shutdown=5,

@@ -106,7 +106,7 @@ class ClientStream:
             self._end_session()
             await self._send(error_fields(error, self._number, ended=True))
             if self._service.status == "failed":
-                await self._socket.close(FAILED)
+                await self._close(FAILED)
         except CadenceError as error:
             if error.code == "CAD7053":
                 self._end_session()
@@ -173,7 +173,7 @@ class ClientStream:
     async def _leave(self, fields: Mapping[str, Any], message: Message) -> None:
         self._end_session()
         await self._send({"type": "closed", "id": self._number})
-        await self._socket.close(NORMAL)
+        await self._close(NORMAL)
 
     async def _put(self, outputs: Outputs, session: LiveSession) -> None:
         """Send the outputs of a push, a frame for each of its events, and that it is done."""
@@ -202,12 +202,18 @@ class ClientStream:
                 else:
                     await self._socket.send_bytes(body)
         except TimeoutError:
-            log.warning("a client does not read, and is left")
+            log.info("a client does not read, and is left")
             raise WebSocketDisconnect(POLICY) from None
+        except RuntimeError:  # the framework's word for a connection that its protocol has closed meanwhile
+            raise WebSocketDisconnect(GOING_AWAY) from None
+
+    async def _close(self, code: int) -> None:
+        with suppress(RuntimeError):  # closed meanwhile
+            await self._socket.close(code)
 
     async def _refuse(self, error: CadenceError, code: int) -> None:
         await self._send(error_fields(error, self._number, ended=True))
-        await self._socket.close(code)
+        await self._close(code)
 
     def _open_session(self) -> LiveSession:
         if self._session is None:

@@ -9,6 +9,7 @@ import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from typing import IO
 
 import pytest
 
@@ -19,8 +20,8 @@ CADENCEC = [sys.executable, "-m", "cadencec", "serve"]
 
 
 @contextmanager
-def started(*command: str) -> Iterator["subprocess.Popen[str]"]:
-    process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+def started(*command: str, stderr: int | IO[str] = subprocess.PIPE) -> Iterator["subprocess.Popen[str]"]:
+    process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=stderr, text=True)
     try:
         yield process
     finally:

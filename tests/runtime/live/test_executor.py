@@ -350,6 +350,28 @@ def test_a_push_that_does_not_end_is_told_by_name(executor_of: MakeExecutor, clo
     asyncio.run(go())
 
 
+@pytest.mark.parametrize("seed", range(3))
+def test_a_clock_that_jumps_changes_no_bits(executor_of: MakeExecutor, clock: Clock, talk: Plan, seed: int) -> None:
+    """Hours forward, as after a suspended night, and back, as no clock should."""
+    choose = random.Random(seed)  # noqa: S311
+    pushes = [(choose.randint(1, 3), choose.randint(0, 99)) for _ in range(12)]
+    executor = executor_of()
+    expected = alone(talk, 1, pushes)
+
+    async def go() -> None:
+        session = await working(executor, executor.session(seed=1))
+        other = await working(executor, executor.session(late="refuse"))
+        for (count, salt), wanted in zip(pushes, expected, strict=True):
+            heard, beside = waiting(hear(session, count, salt)), waiting(hear(other, 1, 0))
+            await settled()
+            clock.now_s += choose.choice([0.0, 3600.0, -1800.0])
+            assert torch.equal(await working(executor, heard), wanted)
+            await working(executor, asyncio.wait([beside]))
+            assert beside.exception() is None or beside.exception().code == "CAD7062"  # type: ignore[union-attr]
+
+    asyncio.run(go())
+
+
 def test_closing_refuses_what_waits_and_closes_the_plans(executor_of: MakeExecutor) -> None:
     executor = executor_of(lanes=2)
 
