@@ -53,10 +53,19 @@ COMPILER_RANKS: tuple[tuple[tuple[str, ...], ...], ...] = (
 # What a package of the runtime imports beyond itself and the standard library.
 RUNTIME_IMPORTS: dict[str, tuple[str, ...]] = {
     "cadence_runtime.errors": (),
-    "cadence_runtime.host": ("cadence_runtime.errors",),
-    "cadence_runtime.format": ("cadence_runtime.errors", "cadence_runtime.host"),
+    "cadence_runtime.frozen": (),
+    "cadence_runtime.threads": (),
+    "cadence_runtime.host": ("cadence_runtime.errors", "cadence_runtime.frozen"),
+    "cadence_runtime.format": (
+        "cadence_runtime.errors",
+        "cadence_runtime.frozen",
+        "cadence_runtime.threads",
+        "cadence_runtime.host",
+    ),
     "cadence_runtime.cpu": (
         "cadence_runtime.errors",
+        "cadence_runtime.frozen",
+        "cadence_runtime.threads",
         "cadence_runtime.host",
         "cadence_runtime.format",
         "numpy",
@@ -65,6 +74,8 @@ RUNTIME_IMPORTS: dict[str, tuple[str, ...]] = {
     ),
     "cadence_runtime.cuda": (
         "cadence_runtime.errors",
+        "cadence_runtime.frozen",
+        "cadence_runtime.threads",
         "cadence_runtime.host",
         "cadence_runtime.format",
         "cuda",

@@ -51,7 +51,7 @@ def to_json(report: Report, *, tapes: bool = False) -> dict[str, Any]:
         "arena": {section.name: section.size_bytes for section in plan.sections},
         "scratch_lower_bound": scratch(plan).lower_bound,
         "unplanned_bytes": unplanned_bytes(report),
-        "fidelity": {name: getattr(plan.fidelity, name) for name in type(plan.fidelity).__slots__},
+        "fidelity": {name: getattr(plan.fidelity, name) for name in plan.fidelity.__match_args__},
         "warnings": list(report.compiled.warnings),
         "seconds": {phase: round(seconds, 3) for phase, seconds in report.phases_s.items()},
     } | {**recorded, **listings}

@@ -9,13 +9,13 @@ period, so when a push comes, at most one of each other session is before it, an
 (Liu and Layland 1973; with equal periods it costs nothing that a push is not interrupted). A session stays on its lane.
 """
 
-from dataclasses import dataclass
 from fractions import Fraction
 
 from cadence_runtime.errors import SessionError, UsageError
+from cadence_runtime.frozen import frozen
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Capacity:
     """What a plan and a device come to. `slowest_s` is 0 where no time is known; `ahead_s` is the part of each cadence
     that something else takes, such as a language model on the same device, and `share` how much of the rest may be

@@ -7,7 +7,6 @@ incompatible   does not load; every reason is listed
 
 import os
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 from typing import Literal as OneOf
 
@@ -15,6 +14,7 @@ from cadence_runtime.errors import CadenceError, ErrorList, IncompatibleError
 from cadence_runtime.format.cuda import CudaPart
 from cadence_runtime.format.plan import Plan
 from cadence_runtime.format.reader import PlanFile, read_plan_file
+from cadence_runtime.frozen import frozen
 from cadence_runtime.policy import Policy, signature_faults
 from cadence_runtime.weights import WeightsFile, open_weights
 from cadence_runtime.zstd import decompress
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from cadence_runtime.cuda.driver import DeviceInfo
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class CheckReport:
     """`reasons` are what makes a plan incompatible, `remarks` what makes it suboptimal."""
 

@@ -2,17 +2,17 @@
 
 import operator
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
 from typing import SupportsIndex
 
 from cadence_runtime.errors import SessionError
+from cadence_runtime.frozen import frozen
 from cadence_runtime.host.program import Event, EventInput, Program
 from cadence_runtime.player import Array, Player
 
 Literal = bool | int | str
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Intake:
     """What one event takes: the dtypes of its arrays, its literals, and its choices, all by name."""
 

@@ -6,7 +6,6 @@ push before it ran, so that each key is run where it really occurs, on a state t
 
 from collections import deque
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -15,13 +14,14 @@ from numpy.typing import NDArray
 from cadence_runtime.choices import declared_shapes
 from cadence_runtime.errors import SessionError
 from cadence_runtime.format.plan import Plan, Transition
+from cadence_runtime.frozen import frozen
 from cadence_runtime.inputs import intakes
 
 Sizes = tuple[int, ...]
 Arrays = dict[str, NDArray[np.generic]]
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Move:
     """One push: its event, the (dtype, sizes) of its arrays and the values of its choices by name, and the transition
     that it is."""

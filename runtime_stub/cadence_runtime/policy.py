@@ -2,17 +2,17 @@
 
 import os
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
 from types import ModuleType
 from typing import Self
 
 from cadence_runtime.errors import CadenceError, UsageError
+from cadence_runtime.frozen import frozen
 
 Path = str | os.PathLike[str]
 MAX_PEM_BYTES = 1 << 20
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Policy:
     """A plan is trusted when the holder of a key signed it together with its weights file.
 

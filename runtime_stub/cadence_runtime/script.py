@@ -4,12 +4,12 @@ Nothing here touches data; a session follows a script with its player.
 """
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
 from typing import NoReturn
 
 from cadence_runtime.choices import Shape, read_choices
 from cadence_runtime.format.plan import Form, Plan, TensorForm
 from cadence_runtime.format.tape import Literal
+from cadence_runtime.frozen import frozen
 from cadence_runtime.host.program import Step
 from cadence_runtime.host.step import enabled, push
 
@@ -17,7 +17,7 @@ Value = bool | int | None
 """An output or a state leaf that is no tensor."""
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Feed:
     """Where an input of a stage comes from: the oldest `rows` rows of a queue, or (None) a named value of the event."""
 
@@ -26,7 +26,7 @@ class Feed:
     rows: int | None
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Call:
     """One run of a capture: what to write first and which outputs it makes, as (position, name)."""
 
@@ -35,7 +35,7 @@ class Call:
     outputs: tuple[tuple[int, str], ...]
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class EventScript:
     """One event of a push. `arrivals` are the queues that its inputs join, `emits` the outputs that it returns, of
     which `constants` are no tensors; `fills` says how many rows each queue is left with, `restarts` that all go back to
@@ -50,7 +50,7 @@ class EventScript:
     restarts: bool
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Script:
     """A whole push: its events in order, and the node that it leads to."""
 

@@ -5,10 +5,11 @@ so they share one time, the median of several.
 """
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
 from statistics import median
 from time import perf_counter
 from typing import TYPE_CHECKING
+
+from cadence_runtime.frozen import frozen
 
 if TYPE_CHECKING:
     from cadence_runtime.session import LoadedPlan
@@ -17,7 +18,7 @@ PushKey = tuple[int, ...]
 """The captures of a push, in order."""
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Times:
     """Seconds of a push by its key, each behind a switch from another session."""
 

@@ -1,5 +1,6 @@
 """`load` and `check` of a CUDA plan on machines that are planted: every reason before anything is allocated."""
 
+import subprocess
 import sys
 from pathlib import Path
 from typing import Any
@@ -16,6 +17,7 @@ from tests.cuda.fake_driver import FakeDriver
 
 PLAN = Path(__file__).parents[2] / "plans" / "growing-kv-cat.cuda-sm90.format-1.0.2026-12-01.plan"
 NODES = 66
+PATHS = f"import sys; sys.path[:0] = {sys.path!r}\n"
 TAKES = ("reserve", "allocate", "load_library", "new_stream", "upload")
 
 
@@ -155,3 +157,18 @@ def test_sessions_of_a_plan_share_its_one_lane_and_its_slabs_come_with_the_secon
         "  hint:     open more sessions on the lane that there is"
     )
     assert all(driver.live == [] for driver in machine.drivers)
+
+
+def test_the_way_to_a_load_imports_what_it_needs_and_no_more() -> None:
+    """Imports are a good part of the time to the first output of a fresh process."""
+    code = (
+        "import sys, cadence_runtime, cadence_runtime.cuda.player, cadence_runtime.cuda.bindings\n"
+        f"sys.modules['cadence_runtime.check'].open_plan({str(PLAN)!r})\n"
+        "print(*sorted(name for name in sys.modules))"
+    )
+    done = subprocess.run([sys.executable, "-I", "-S", "-c", PATHS + code], capture_output=True, text=True, check=True)
+    loaded = set(done.stdout.split())
+    assert {"numpy", "cuda.bindings.driver", "cadence_runtime.format.graphs"} <= loaded
+    assert not loaded & {"torch", "pydantic", "cadencec", "dataclasses", "logging", "concurrent.futures", "pathlib"}
+    assert {name for name in loaded if name.startswith("cadence_runtime.cpu")} == set()
+    assert not loaded & {"cadence_runtime.signature", "cadence_runtime.format.writer", "cadence_runtime.format.outline"}

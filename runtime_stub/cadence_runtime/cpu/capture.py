@@ -6,7 +6,7 @@ An output that is the whole of a planned result is made in the io section at onc
 """
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 from torch import Tensor
 
@@ -14,12 +14,13 @@ from cadence_runtime.cpu.graph import GraphBuilder, Script
 from cadence_runtime.cpu.memory import Arena
 from cadence_runtime.format.plan import Capture, Form, Plan, TensorForm
 from cadence_runtime.format.tape import Tape, View
+from cadence_runtime.frozen import frozen
 
 Store = tuple[Tensor, View]
 """Where a view of the tape is to be copied."""
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Ready:
     """A capture's graph, and its inputs and outputs in the io section by position. Of an input that repeats itself
     along a dim, as one stage may pass it on to the next, it is one element."""

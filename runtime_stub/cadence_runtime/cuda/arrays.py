@@ -3,14 +3,13 @@
 numpy has no bfloat16 and no eight-bit floats: such arrays carry their raw bits, as uint16 and uint8.
 """
 
-from dataclasses import dataclass
-
 import numpy as np
 import numpy.typing as npt
 
 from cadence_runtime.cuda.resident import Resident
 from cadence_runtime.format.plan import TensorForm
 from cadence_runtime.format.tape import ITEM_BYTES
+from cadence_runtime.frozen import frozen
 
 HostArray = npt.NDArray[np.generic]
 
@@ -23,7 +22,7 @@ def numpy_dtype(dtype: str) -> np.dtype[np.generic]:
     return np.dtype(RAW_BITS.get(dtype, dtype))
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class DeviceArray:
     """A window on the arena, valid until the session's next push or the plan's close. It speaks the CUDA array
     interface, so that torch or cupy in the same process can read it without a copy."""

@@ -6,11 +6,11 @@ device addresses are ints.
 """
 
 import ctypes
-from dataclasses import dataclass
 from typing import Any, Protocol
 
 from cadence_runtime.errors import DeviceError
 from cadence_runtime.format.cuda import KernelNode, MemcpyNode, MemsetNode
+from cadence_runtime.frozen import frozen
 
 LIBRARY = "libcuda.so.1"
 
@@ -18,7 +18,7 @@ Handle = Any
 """An opaque driver object. It is made and used by the driver alone."""
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class DeviceInfo:
     """What compatibility depends on. `driver` is cuDriverGetVersion's number (13000 for CUDA 13.0)."""
 

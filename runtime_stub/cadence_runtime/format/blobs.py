@@ -7,8 +7,6 @@ stored as it is, or as one zstd frame where that is shorter. Blobs are read, has
 import hashlib
 import os
 from collections.abc import Callable, Sequence
-from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass, replace
 
 from cadence_runtime.errors import PlanError
 from cadence_runtime.format.file import (
@@ -23,6 +21,8 @@ from cadence_runtime.format.file import (
     unpack_extent,
 )
 from cadence_runtime.format.source import Source
+from cadence_runtime.frozen import frozen
+from cadence_runtime.threads import side_by_side
 
 Compress = Callable[[bytes], bytes]
 Decompress = Callable[[bytes, int], bytes]
@@ -85,13 +85,13 @@ def encode_blobs(
         content = bytes.fromhex(digest)
         stored, extent = store(blob, compress, content)
         pieces.append(bytes(aligned(offset) - offset))
-        rows.append(content + pack_extent(replace(extent, offset=aligned(offset))))
+        rows.append(content + pack_extent(extent.at(aligned(offset))))
         pieces.append(stored)
         offset = aligned(offset) + len(stored)
     return b"".join(rows), pieces
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class _Row:
     """A row of the table: the digest of the content, where it stands in the file, and where the padding before it
     begins."""
@@ -107,13 +107,11 @@ def read_blobs(
 ) -> tuple[tuple[bytes, ...], tuple[str, ...]]:
     """Return the content of every blob, and its digest. Raises PlanError CAD5007 to CAD5016."""
     rows = _rows(table, section)
-    workers = min(8, os.cpu_count() or 1, max(1, len(rows)))
-    with ThreadPoolExecutor(workers) as pool:
-        blobs = tuple(pool.map(lambda row: _content(row, source, decompress), rows))
-    return blobs, tuple(row.sha256.hex() for row in rows)
+    blobs = side_by_side(lambda row: _content(row, source, decompress), rows, min(8, os.cpu_count() or 1))
+    return tuple(blobs), tuple(row.sha256.hex() for row in rows)
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class UnreadBlob:
     """A blob of which only the table was read: it has a length and the digest that the table claims, no content."""
 
@@ -144,7 +142,7 @@ def _rows(table: bytes, section: Extent) -> list[_Row]:
         if digest in seen:
             raise PlanError("CAD5015", "a blob stands twice in the plan", expected="each once", got=digest.hex(), at=at)
         seen.add(digest)
-        placed = replace(extent, offset=section.offset + extent.offset)
+        placed = extent.at(section.offset + extent.offset)
         rows.append(_Row(index, digest, placed, section.offset + offset))
         offset = extent.upper
     if offset != section.size_bytes:

@@ -10,7 +10,8 @@ behind the end. Here every table is held to the bytes that are there, and a kern
 
 import struct
 from collections.abc import Iterator
-from dataclasses import dataclass
+
+from cadence_runtime.frozen import frozen
 
 MAGIC = b"\x7fELF\x02\x01\x01"
 """64 bits, little-endian, version 1."""
@@ -29,7 +30,7 @@ class CubinError(Exception):
     """The image is none; the text says what is wrong, in lower case."""
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Cubin:
     """The sections of an image that take bytes of it, by name, as half-open ranges."""
 

@@ -11,11 +11,12 @@ What stands in a plan by the thousand is a named tuple: a process that loads it 
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import NamedTuple
 
+from cadence_runtime.frozen import frozen
 
-@dataclass(frozen=True, slots=True)
+
+@frozen
 class KernelImage:
     """A cubin, by the digest of its bytes. `library` says whose it is, as far as the build could tell."""
 
@@ -24,7 +25,7 @@ class KernelImage:
     library: str
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class DeviceGlobal:
     """A `__device__` or `__constant__` variable of an image whose live bytes differ from the image's own: its bytes
     are written after the image is loaded. `pointers` are (byte offset in the variable, arena offset) words that are
@@ -36,7 +37,7 @@ class DeviceGlobal:
     pointers: tuple[tuple[int, int], ...]
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Kernel:
     """A function of an image by its mangled name. `param_sizes` and `param_offsets` are the driver's own, in bytes;
     `attributes` are the function attributes to set before a node is added: sorted (CUfunction_attribute, value)."""
@@ -111,7 +112,7 @@ class Edge(NamedTuple):
         return self[2:]
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Graph:
     """One capture as a graph: nodes in a topological order, relocations sorted by (node, word), edges sorted.
     `ops` name the tape ops that nodes came from (`aten::mm model.py:12`), indexed by a node's `op`.
@@ -125,7 +126,7 @@ class Graph:
     philox: tuple[int, int] | None = None
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Move:
     """A copy of `size_bytes` bytes within the arena, by offset."""
 
@@ -134,7 +135,7 @@ class Move:
     size_bytes: int
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Launch:
     """How a capture runs: copies, then a graph, then copies. A stage that repeats over an index has one graph for all
     its indices: `before` brings an index's rows of state and its constants to where the graph has them, `after` takes
@@ -148,7 +149,7 @@ class Launch:
     after: tuple[Move, ...] = ()
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Snapshot:
     """Bytes that graphs read before anything writes them and that are neither weight, constant nor state: tables
     behind device globals, semaphores, a workspace that starts at zero (`blob` None: zeros)."""
@@ -159,7 +160,7 @@ class Snapshot:
     blob: int | None
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class CudaPart:
     """What a CUDA plan holds beside the common parts. `launches[i]` is how `Plan.captures[i]` runs; where it is empty,
     the capture is `graphs[i]` alone. `base` is the arena

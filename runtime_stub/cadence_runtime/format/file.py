@@ -13,10 +13,10 @@ of a file is covered by a digest or known to be zero.
 import hashlib
 import struct
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
 
 from cadence_runtime.errors import PlanError
 from cadence_runtime.format.source import Source
+from cadence_runtime.frozen import frozen
 
 MAGIC = b"\x89CDC\r\n\x1a\n"
 MAJOR, MINOR = 1, 1
@@ -36,7 +36,7 @@ ENTRY_BYTES = _NAME.size + _EXTENT.size
 TABLE_BYTES = ENTRY_BYTES * len(SECTIONS)
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Extent:
     """Bytes of the file: `size_bytes` of them stand at `offset`, come to `raw_bytes` once decoded, and have `sha256`
     as they stand."""
@@ -51,6 +51,10 @@ class Extent:
     def upper(self) -> int:
         """The first byte behind it."""
         return self.offset + self.size_bytes
+
+    def at(self, offset: int) -> "Extent":
+        """Return the same bytes at another offset."""
+        return Extent(offset, self.size_bytes, self.raw_bytes, self.codec, self.sha256)
 
 
 def aligned(offset: int) -> int:

@@ -5,10 +5,11 @@ code with the host step. It is slow, and meant to be.
 """
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
 from fractions import Fraction
+from types import MappingProxyType
 
 from cadence_runtime.format.plan import RESET, Node
+from cadence_runtime.frozen import frozen
 from cadence_runtime.host.program import Event, Program, Queue, Region
 
 MAX_FOLLOWING = 10_000
@@ -17,6 +18,7 @@ MAX_FOLLOWING = 10_000
 
 MAX_CALLS = 100_000
 """Stage runs of one push."""
+NO_NAMES: Mapping[str, int] = MappingProxyType({})
 
 
 class WrongProgramError(Exception):
@@ -59,18 +61,18 @@ def _cost(program: Program, event: Event) -> int:
     return parts + sum(len(each.text) for each in expressions) + min(runs, MAX_CALLS * around)
 
 
-@dataclass(slots=True)
+@frozen
 class Call:
     """A stage that must run, at an index where it repeats; or the model's reset (`stage` is then RESET)."""
 
     stage: str
     args: tuple[int, ...] = ()
     event: Event | None = None
-    env: Mapping[str, int] = field(default_factory=dict)
+    env: Mapping[str, int] = NO_NAMES
     index: int | None = None
 
 
-@dataclass(slots=True)
+@frozen
 class Session:
     """Counters and lengths by name, and how much of the horizon is used."""
 

@@ -11,7 +11,6 @@ It shares no code with the planner, on purpose, and runs whenever a plan is writ
 
 from bisect import bisect_left
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass
 
 from cadence_runtime.errors import PlanError
 from cadence_runtime.format.check_tape import storage_ends
@@ -19,6 +18,7 @@ from cadence_runtime.format.plan import Capture, Form, Plan, TensorForm
 from cadence_runtime.format.references import tensor_bytes
 from cadence_runtime.format.strict_json import shown
 from cadence_runtime.format.tape import ITEM_BYTES, Tape, View
+from cadence_runtime.frozen import frozen
 
 ALIGNMENT = 256
 MAX_ARENA_BYTES = 1 << 46
@@ -27,7 +27,7 @@ SECTIONS = {"cpu": (EVERY_PLAN,), "cuda": ((*EVERY_PLAN, "library"), (*EVERY_PLA
 """The sections that the arena of a plan may have, by its target, in order."""
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Place:
     """Bytes of a section that belong to one thing, half-open."""
 

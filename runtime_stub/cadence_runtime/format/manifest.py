@@ -3,7 +3,6 @@
 The tables below are the whole schema, one row a dataclass, in the order of `plan.py` and `host/program.py`.
 """
 
-from dataclasses import dataclass
 from functools import partial
 
 from cadence_runtime.format.cuda import CudaPart
@@ -44,6 +43,7 @@ from cadence_runtime.format.schema import (
 )
 from cadence_runtime.format.strict_json import dumps, loads
 from cadence_runtime.format.tape import ITEM_BYTES, Literal, Tape
+from cadence_runtime.frozen import frozen
 from cadence_runtime.host.program import (
     ABSENT,
     Choice,
@@ -186,7 +186,7 @@ PROVENANCE = record(
 )
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Manifest:
     """The fields of `Plan` that stand in the manifest."""
 
@@ -212,7 +212,7 @@ class Manifest:
         cuda: CudaPart | None,
     ) -> Plan:
         """Return the whole plan, with the parts that stand outside of the manifest."""
-        own = {name: getattr(self, name) for name in self.__slots__}
+        own = {name: getattr(self, name) for name in self.__match_args__}
         return Plan(tapes=tapes, nodes=nodes, transitions=transitions, blobs=blobs, cuda=cuda, **own)
 
 
@@ -235,7 +235,7 @@ MANIFEST = record(
 
 def encode_manifest(plan: Plan) -> bytes:
     """Return the manifest of a plan as canonical JSON."""
-    manifest = Manifest(**{name: getattr(plan, name) for name in Manifest.__slots__})
+    manifest = Manifest(**{name: getattr(plan, name) for name in Manifest.__match_args__})
     return dumps(MANIFEST.encode(manifest))
 
 

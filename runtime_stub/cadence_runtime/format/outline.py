@@ -6,7 +6,6 @@ weights, constants and kernel images, which the table names by their digests. A 
 
 import os
 from collections.abc import Callable
-from dataclasses import dataclass
 from typing import Any, TypeVar, cast
 
 from cadence_runtime.errors import CadenceError, PlanError
@@ -19,12 +18,13 @@ from cadence_runtime.format.source import Source, located, opened
 from cadence_runtime.format.tables import decode_nodes, decode_transitions
 from cadence_runtime.format.tapes import decode_tapes
 from cadence_runtime.format.validate import validate
+from cadence_runtime.frozen import frozen
 
 Found = TypeVar("Found")
 CUT_SHORT = "CAD5003"
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Outline:
     """A plan whose blobs have lengths only.
 

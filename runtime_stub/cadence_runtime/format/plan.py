@@ -7,11 +7,11 @@ what one stage sees of a node and of an event. The runtime follows forms as it g
 leaves behind.
 """
 
-from dataclasses import dataclass
 from typing import Literal as OneOf
 
 from cadence_runtime.format.cuda import CudaPart
 from cadence_runtime.format.tape import Literal, Tape
+from cadence_runtime.frozen import frozen
 from cadence_runtime.host.program import Configuration, Program
 
 Target = OneOf["cpu", "cuda"]
@@ -20,7 +20,7 @@ INIT, RESET = "init", "reset"
 """Reserved stage names: the model's `init_state` and `reset`. Their keys have no args; `init` reads no leaf."""
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class TensorForm:
     """A tensor as a capture sees it; strides count elements, `offset` counts elements from the start of its slot.
     `slot` is a leaf's index; -1 for inputs and outputs, which have slots of their own. Leaves whose bytes overlap are
@@ -37,7 +37,7 @@ Form = TensorForm | Literal
 """A literal form is None, or the int of a state leaf that a counter declares, or the literal value of an input."""
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Leaf:
     """A leaf of the model's state, by its pytree path (`k`, `layers.0.h`; the root is `.`). `owner` names its region
     or, for a Python int, its counter. A region that a stage takes row by row has a leaf for each row (`att[0]`,
@@ -50,7 +50,7 @@ class Leaf:
     slot_bytes: int
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Key:
     """What one capture depends on. `args` are the values of the stage's args, and behind them its index where it
     repeats. `state` pairs a leaf's index with a form's index, for the leaves that the stage reads, sorted by leaf; a
@@ -62,7 +62,7 @@ class Key:
     state: tuple[tuple[int, int], ...]
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Capture:
     """One stage at one key. `tape` is an index into `Plan.tapes`. `writes` are the forms that it leaves behind;
     `outputs` and `input_offsets`, `output_offsets` describe the io section (byte offsets within it).
@@ -77,7 +77,7 @@ class Capture:
     scratch: tuple[tuple[int, int], ...]
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Node:
     """A reachable state of a session: `forms` has one form index per leaf."""
 
@@ -85,7 +85,7 @@ class Node:
     forms: tuple[int, ...]
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Transition:
     """A push that may happen at a node: the external event and the internal ones that follow until none is enabled.
 
@@ -101,7 +101,7 @@ class Transition:
     target: int
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Section:
     """One part of the arena; `lower_bound` is what no packing can go below, `method` how the packing was found."""
 
@@ -112,7 +112,7 @@ class Section:
     method: str
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Weight:
     """A tensor that tapes read by name. `sha256` is of its raw little-endian bytes; `offset` is within `weights`.
     `blob` is the index of its embedded bytes, or None when it is read from the weights file."""
@@ -125,7 +125,7 @@ class Weight:
     blob: int | None
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Constant:
     """A folded tensor's storage, by the digest of its bytes; `offset` is within `constants`."""
 
@@ -135,7 +135,7 @@ class Constant:
     blob: int
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Fidelity:
     """What was compared, bit for bit, before the plan was written: each tape on `values_per_tape` sets of values or
     more (three where its sequence of ops was met first), and a walk."""
@@ -147,7 +147,7 @@ class Fidelity:
     constant_outputs: tuple[str, ...]
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Provenance:
     """What the plan was made from and with; `environment` are sorted (name, value) pairs that `check` compares
     (torch, cpu capability, threads, ...), `numerics` the flags that stock and replay both ran under."""
@@ -161,7 +161,7 @@ class Provenance:
     random_weights: bool
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Plan:
     """Everything in a plan file. Indices between its parts are positions in these tuples. `init` is the capture that
     makes the state of node 0, where every session starts. `blobs` hold raw bytes of constants, embedded weights and

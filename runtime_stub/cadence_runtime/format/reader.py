@@ -6,7 +6,6 @@ the file bounds.
 
 import hashlib
 import os
-from dataclasses import dataclass, replace
 
 from cadence_runtime.errors import PlanError
 from cadence_runtime.format.blobs import Decompress, fetch, read_blobs
@@ -26,11 +25,12 @@ from cadence_runtime.format.source import MemorySource, Source, opened
 from cadence_runtime.format.tables import decode_nodes, decode_transitions
 from cadence_runtime.format.tapes import decode_tapes
 from cadence_runtime.format.validate import validate
+from cadence_runtime.frozen import frozen
 
 MAX_MANIFEST_BYTES = 1 << 28
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class PlanFile:
     """A plan and how it stands in its file: the extents of the sections by name, in order. `sha256` is that of the
     bytes which the plan was read from, where it was asked for."""
@@ -74,10 +74,10 @@ def read_plan_file(
 def _read_hashed(source: Source, decompress: Decompress | None) -> PlanFile:
     content = source.read(0, source.size_bytes)
     sha256 = hashlib.sha256(content).hexdigest()
-    return replace(_read(MemorySource(content), decompress), sha256=sha256)
+    return _read(MemorySource(content), decompress, sha256)
 
 
-def _read(source: Source, decompress: Decompress | None) -> PlanFile:
+def _read(source: Source, decompress: Decompress | None, sha256: str | None = None) -> PlanFile:
     extents = read_table(source)
     _check_gaps(source, extents)
     if extents["manifest"].raw_bytes > MAX_MANIFEST_BYTES:
@@ -96,7 +96,7 @@ def _read(source: Source, decompress: Decompress | None) -> PlanFile:
     plan = manifest.plan(tapes, nodes, transitions, blobs, graphs)
     check_minor(read_version(source), minor_of(plan))
     validate(plan, digests)
-    return PlanFile(plan, source.size_bytes, tuple(extents.items()))
+    return PlanFile(plan, source.size_bytes, tuple(extents.items()), sha256)
 
 
 def _check_gaps(source: Source, extents: dict[str, Extent]) -> None:

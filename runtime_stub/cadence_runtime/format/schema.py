@@ -9,12 +9,12 @@ Decoding is closed and exact: every key is there and none besides, `true` is no 
 
 import re
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, fields
 from fractions import Fraction
 from typing import Any, Generic, TypeVar
 
 from cadence_runtime.errors import CadenceError, PlanError
 from cadence_runtime.format.strict_json import MAX_INT, Json, shown
+from cadence_runtime.frozen import frozen
 from cadence_runtime.host.expression import Expression, parse
 
 T = TypeVar("T")
@@ -31,7 +31,7 @@ class Mismatch(Exception):
         self.path: list[str] = []
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Codec(Generic[T]):
     """A type of the manifest: `encode` makes JSON of a value, `decode` makes a value of JSON or raises `Mismatch`."""
 
@@ -193,8 +193,8 @@ def items(*inner: Codec[Any]) -> Codec[Any]:
 
 
 def record(made: Callable[..., T], **codecs: Codec[Any]) -> Codec[T]:
-    """An object with exactly these keys, which are the fields of the dataclass `made`."""
-    names = tuple(field.name for field in fields(made))  # type: ignore[arg-type]
+    """An object with exactly these keys, which are the fields of the data class `made`."""
+    names: tuple[str, ...] = made.__match_args__  # type: ignore[attr-defined]
     if set(names) != set(codecs):
         raise TypeError(f"the schema of {made} names {sorted(codecs)}, its fields are {sorted(names)}")
     return Codec(

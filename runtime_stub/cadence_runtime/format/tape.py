@@ -14,8 +14,9 @@ Replay of a tape: run the ops in order; copy the outputs out; then store `state_
 before any leaf's slot is written. `docs/tape.md` is the specification.
 """
 
-from dataclasses import dataclass
 from typing import Literal as OneOf
+
+from cadence_runtime.frozen import frozen
 
 StorageKind = OneOf["leaf", "input", "weight", "constant", "scratch"]
 """Where the bytes of a storage come from: a leaf's slot in the state slab, an input, a tensor of the weights file, a
@@ -33,7 +34,7 @@ LiteralKind = OneOf[
 ]
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Storage:
     """A run of bytes that views point into. `name` is the leaf's path, the input's name, the weight's tensor name or
     the constant's digest; it is empty for scratch. `host` says that the bytes lie in host memory although the target
@@ -45,7 +46,7 @@ class Storage:
     host: bool = False
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class View:
     """A strided window on a storage; `offset` and `strides` count elements of `dtype`. `conj` and `neg` are torch's
     lazy conjugation and negation bits."""
@@ -68,7 +69,7 @@ class View:
         return (self.offset * item_bytes, (self.offset + last + 1) * item_bytes)
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Literal:
     """A non-tensor operand, as text that keeps every bit: ints in decimal, floats as the 16 hex digits of their IEEE
     double, complex as two of those with a comma, dtypes and the like by torch's name without `torch.`, devices as
@@ -81,7 +82,7 @@ class Literal:
 Operand = View | Literal | tuple["Operand", ...]
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Op:
     """One call of a torch op, by schema name and overload (`aten::add.Tensor`; `aten::relu` has none).
 
@@ -101,7 +102,7 @@ class Op:
     draws: bool = False
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Binding:
     """A name of the stage's interface (input, output or leaf path) and what it stands for. A literal is a state leaf
     or an output that is no tensor (None, or an int held by a counter)."""
@@ -110,7 +111,7 @@ class Binding:
     value: View | Literal
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Tape:
     """`inputs` and `state_in` bind names to views of `input` and `leaf` storages; `outputs` and `state_out` to views
     of any storage. `draws` says whether an op advances the generator."""

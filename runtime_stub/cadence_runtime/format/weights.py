@@ -12,10 +12,10 @@ tell the weights of two builds apart.
 import json
 import re
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any, NoReturn
 
 from cadence_runtime.format.tape import ITEM_BYTES
+from cadence_runtime.frozen import frozen
 
 HEADER_LIMIT_BYTES = 100 << 20
 METADATA = "__metadata__"
@@ -35,7 +35,7 @@ class HeaderError(Exception):
     """The header is none; the text says what is wrong, in lower case."""
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Entry:
     """A tensor of the file: `lower` and `upper` are its half-open range of bytes in the file. `dtype` is torch's name,
     or that of safetensors where a tape cannot hold it. `sha256` is what the file says of the bytes, if anything."""

@@ -2,7 +2,6 @@
 
 import os
 from collections.abc import Sequence
-from dataclasses import replace
 
 from cadence_runtime.format.blobs import Compress, encode_blobs, store
 from cadence_runtime.format.file import HEADER_BYTES, RAW, TABLE_BYTES, Extent, aligned, header
@@ -54,7 +53,7 @@ def assemble(stored: Sequence[tuple[bytes, Extent]], blobs: Sequence[bytes], min
     pieces, extents, offset = [], [], HEADER_BYTES + TABLE_BYTES
     for data, extent in stored:
         pieces += [bytes(aligned(offset) - offset), data]
-        extents.append(replace(extent, offset=aligned(offset)))
+        extents.append(extent.at(aligned(offset)))
         offset = extents[-1].upper
     size = sum(map(len, blobs))
     pieces += [bytes(aligned(offset) - offset), *blobs]

@@ -13,10 +13,10 @@ import json
 import math
 import operator
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
 from fractions import Fraction
 from typing import Any, NamedTuple
 
+from cadence_runtime.frozen import frozen
 from cadence_runtime.host.expression import ExpressionError, Run
 from cadence_runtime.host.program import Clock, Configuration, Event, Program, Region, Stage
 from cadence_runtime.host.resolve import check_references
@@ -43,7 +43,7 @@ class RawRun(NamedTuple):
     upper: int
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Growth:
     """A written region: where its length stands in a state, how far its clock moves for each tick of the event's
     clock, and its retention. `cap` is -1 for `grow`."""
@@ -62,7 +62,7 @@ class Growth:
         return grown if self.cap < 0 else min(grown, self.cap)
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Call:
     """A stage of an event. `first` are the regions whose new length the second index finds already, `last` those that
     are passed row by row and so keep their old length until the last index."""
@@ -95,7 +95,7 @@ class Call:
         )
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class CompiledEvent:
     """An event as positions and closures. `cost` is what it adds to the horizon by itself and `tick_cost` what each
     tick of its clock adds."""

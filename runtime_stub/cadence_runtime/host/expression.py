@@ -17,10 +17,10 @@ always ends, in time linear in its text.
 import operator
 import re
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass, field
 from functools import reduce
 
 from cadence_runtime.errors import SpecError
+from cadence_runtime.frozen import frozen
 
 MAX_TEXT = 1000
 """Characters of an expression, as written and in canonical form."""
@@ -42,43 +42,43 @@ class ExpressionError(SpecError):
     """Whether the text ends inside parentheses."""
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Int:
     """A number as written."""
 
     value: int
 
 
-@dataclass(frozen=True, slots=True)
+@frozen(compared=("name",))
 class Name:
     """A name that the environment must hold."""
 
     name: str
-    column: int = field(compare=False)
+    column: int
 
 
-@dataclass(frozen=True, slots=True)
+@frozen(compared=("op", "operands"))
 class Call:
     """An operator (`or and not == != < <= > >= + - * // % neg`) or function (`min max`) on its operands."""
 
     op: str
     operands: "tuple[Node, ...]"
-    column: int = field(compare=False)
+    column: int
 
 
 Node = Int | Name | Call
 
 
-@dataclass(frozen=True, slots=True)
+@frozen(compared=("text",))
 class Expression:
     """A parsed expression. `text` is canonical: `parse(text)` is this expression again. `source` is the text as it was
     written, which columns count in; `names` are sorted."""
 
     text: str
-    source: str = field(compare=False, repr=False)
-    names: tuple[str, ...] = field(compare=False)
-    tree: Node = field(compare=False, repr=False)
-    run: Run = field(compare=False, repr=False)
+    source: str
+    names: tuple[str, ...]
+    tree: Node
+    run: Run
 
     def evaluate(self, env: Env) -> int:
         """Return the value; raise `ExpressionError` for an unknown name, a division by zero or an overflow."""

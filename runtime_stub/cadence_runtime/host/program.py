@@ -4,17 +4,17 @@ A `Program` is what a clock spec comes to once its params and options are fixed.
 the verifier and every player take the same `step` over it; nothing else decides what an event means.
 """
 
-from dataclasses import dataclass
 from fractions import Fraction
 from typing import Literal as OneOf
 
+from cadence_runtime.frozen import frozen
 from cadence_runtime.host.expression import Expression
 
 ABSENT = -1
 """The length of a region that does not exist yet (None in the model's state)."""
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Clock:
     """A named counter that ticks `rate_hz` times a second."""
 
@@ -22,7 +22,7 @@ class Clock:
     rate_hz: Fraction
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Counter:
     """An integer that the host keeps. `leaf` is the path of the Python int in the model's state that it stands for,
     or empty."""
@@ -32,7 +32,7 @@ class Counter:
     leaf: str = ""
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Queue:
     """Rows that the host holds back for later stages, oldest first: what events push under `name` is appended along
     `axis`, a stage input of the same name takes rows from the front and leaves them there, and rows leave at the front
@@ -46,7 +46,7 @@ class Queue:
     start: tuple[int, ...]
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Retention:
     """What happens to a region's length as its clock advances: `fixed` and `ring` keep `cap`, `grow` adds every tick,
     `window` adds and then keeps the newest `cap`."""
@@ -55,7 +55,7 @@ class Retention:
     cap: int | None
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Region:
     """One piece of streaming state. `start` is its length in ticks of `clock` at the start and after a reset, or
     `ABSENT`. `shape` has one `None`, at `axis`, where the length goes; a region without such an axis has length 1."""
@@ -71,7 +71,7 @@ class Region:
     layout: OneOf["kept", "contiguous"] = "kept"
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class StageInput:
     """A named input of a stage. `literals` lists the values of one that is no tensor (then `dtype` is empty). `lower`
     and `upper` bound random values for checking (half-open; for floats None means a normal distribution)."""
@@ -83,7 +83,7 @@ class StageInput:
     upper: int | None = None
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Stage:
     """A function of named tensors. `args` are the counters and let-names whose values it reads (part of its key);
     `repeat` names an index and its count: the stage runs once per value, and regions listed in `indexed` are passed
@@ -99,7 +99,7 @@ class Stage:
     indexed: tuple[str, ...] = ()
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Choice:
     """A number the user picks when the event is pushed, from the half-open range; read off the shape of an input where
     the event's inputs mention it."""
@@ -109,7 +109,7 @@ class Choice:
     upper: int
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class EventInput:
     """What an event brings (external) or hands to a stage from a queue (internal): a tensor of the given shape, or one
     literal."""
@@ -119,7 +119,7 @@ class EventInput:
     literal: bool | int | str | None = None
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Event:
     """Something that happens to a session.
 
@@ -143,7 +143,7 @@ class Event:
     outputs: tuple[str, ...] = ()
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Horizon:
     """How long a session may run between resets: at most `limit` external events, or `limit` seconds of advance."""
 
@@ -151,7 +151,7 @@ class Horizon:
     limit: Fraction
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Program:
     """Everything a session's host side needs. `params` are constants that expressions may name. `cadence_s` is the
     real-time budget of one external event, or None."""
@@ -167,7 +167,7 @@ class Program:
     cadence_s: Fraction | None
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Configuration:
     """One vector of all counters and region lengths, in the order of the program, and the part of the horizon that is
     used (0 where there is none)."""
@@ -177,7 +177,7 @@ class Configuration:
     elapsed: Fraction = Fraction(0)
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class StageRun:
     """One run of a stage within an event. `args` are the values of the stage's args; `lengths` those of the regions it
     reads, as it finds them (a region that an earlier stage of the event wrote has its new length); `index` counts the
@@ -191,7 +191,7 @@ class StageRun:
     inputs: tuple[tuple[int, ...] | str | None, ...] = ()
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Step:
     """What one event does to a configuration: the stages it runs and where it leads."""
 

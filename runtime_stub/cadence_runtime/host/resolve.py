@@ -2,10 +2,10 @@
 
 from collections import Counter
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
 from itertools import islice
 
 from cadence_runtime.errors import TimelineError, raise_all
+from cadence_runtime.frozen import frozen
 from cadence_runtime.host.expression import Expression
 from cadence_runtime.host.program import ABSENT, Event, Program, Queue, Region, Stage
 
@@ -17,7 +17,7 @@ INT_BITS = {"uint8": 8, "int8": 7, "uint16": 16, "int16": 15, "uint32": 32, "int
 """Bits of the largest value of each dtype that cannot hold every int."""
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class _Names:
     params: frozenset[str]
     clocks: frozenset[str]

@@ -4,10 +4,10 @@ A spec's loader cannot see these: they depend on the configurations that the tim
 """
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from fractions import Fraction
 
 from cadence_runtime.errors import TimelineError
+from cadence_runtime.frozen import frozen
 from cadence_runtime.host.expression import ExpressionError, Run
 from cadence_runtime.host.program import Event
 
@@ -30,7 +30,7 @@ def event_error(
     return error
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Rows:
     """What an event does to a queue: `brings` rows join it, `takes` is what a stage sees of its front."""
 
