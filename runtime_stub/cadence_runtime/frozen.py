@@ -37,13 +37,13 @@ def _made(cls: type[T], compared: tuple[str, ...]) -> type[T]:
 def _initializer(made: type, names: tuple[str, ...], defaults: Mapping[str, Any]) -> Callable[..., None]:
     setters: Sequence[Callable[[Any, Any], None]] = [made.__dict__[name].__set__ for name in names]
     count, after = len(names), getattr(made, "__post_init__", None)
+
     last = tuple(defaults.values())
 
     def __init__(self: Any, *values: Any, **named: Any) -> None:  # noqa: N807
-        if named or not count - len(last) <= len(values) <= count:
-            values = _bound(made, names, defaults, values, named)
-        elif len(values) < count:
-            values += last[len(values) - count :]
+        if named or len(values) != count:
+            by_position = not named and 0 < count - len(values) <= len(last)
+            values += last[len(values) - count :] if by_position else _rest(made, names, defaults, values, named)
         for assign, value in zip(setters, values, strict=True):
             assign(self, value)
         if after is not None:
@@ -52,17 +52,17 @@ def _initializer(made: type, names: tuple[str, ...], defaults: Mapping[str, Any]
     return __init__
 
 
-def _bound(
+def _rest(
     made: type, names: tuple[str, ...], defaults: Mapping[str, Any], values: tuple[Any, ...], named: Mapping[str, Any]
 ) -> tuple[Any, ...]:
-    """Return the values of all fields from those given by position and by name."""
+    """Return the values of the fields that were not given by position."""
     rest = names[len(values) :]
     wrong = [name for name in rest if name not in named and name not in defaults]
     wrong += [name for name in named if name not in rest]
     if wrong or len(values) > len(names):
         got = f"{len(values)} values and {', '.join(named) or 'no names'}"
         raise TypeError(f"{made.__qualname__} has the fields {', '.join(names)}, and got {got}")
-    return (*values, *(named[name] if name in named else defaults[name] for name in rest))
+    return tuple([named[name] if name in named else defaults[name] for name in rest])
 
 
 def _methods(names: tuple[str, ...], compared: tuple[str, ...]) -> dict[str, Any]:
@@ -89,14 +89,16 @@ def _refuse(self: object, name: str, *value: object) -> None:
 
 
 class _Fields:
-    """What `dataclasses` asks a class for, made when it asks."""
+    """What `dataclasses` asks a class for, made when it first asks."""
 
     def __init__(self, defaults: Mapping[str, Any]) -> None:
         self._defaults = defaults
+        self._found: Mapping[str, Any] | None = None
 
     def __get__(self, instance: object, owner: type) -> Mapping[str, Any]:
-        from dataclasses import dataclass
+        if self._found is None:
+            from dataclasses import dataclass
 
-        like = type(owner.__name__, (), {"__annotations__": owner.__annotations__, **self._defaults})
-        found: Mapping[str, Any] = dataclass(like).__dataclass_fields__  # type: ignore[attr-defined]
-        return found
+            like = type(owner.__name__, (), {"__annotations__": owner.__annotations__, **self._defaults})
+            self._found = dataclass(like).__dataclass_fields__  # type: ignore[attr-defined]
+        return self._found
