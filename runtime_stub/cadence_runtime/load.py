@@ -3,9 +3,12 @@
 import os
 from collections.abc import Callable
 from contextlib import ExitStack, suppress
+from threading import Thread
+from types import TracebackType
+from typing import Self
 
 from cadence_runtime.check import open_file, signature_reasons, target_reasons
-from cadence_runtime.errors import DeviceError, raise_all
+from cadence_runtime.errors import raise_all
 from cadence_runtime.format.plan import Plan
 from cadence_runtime.player import Player
 from cadence_runtime.policy import Policy
@@ -34,26 +37,54 @@ def load(
     A CUDA plan builds a capture's executable when it first runs, or, with `warm`, all of them now; `budget_bytes` is
     what executables may take on the device, those that ran longest ago making room. Neither bears on a CPU plan.
     """
-    file = open_file(path, policy)
-    plan = file.plan
-    with open_weights(plan, path, weights) as held, _context(plan):
-        signature = signature_reasons(policy, path, file, held)
-        raise_all([*signature, *target_reasons(plan, None), *held.faults(plan, digests=False)])
-        tensor = held.tensor if policy is None else held.compared(plan)
-        return LoadedPlan(plan, _player(plan, tensor, warm, budget_bytes))
+    with _Ahead() as ahead:
+        file = open_file(path, policy, ahead.begin)
+        plan = file.plan
+        with open_weights(plan, path, weights) as held:
+            signature = signature_reasons(policy, path, file, held)
+            ahead.wait()
+            raise_all([*signature, *target_reasons(plan, None), *held.faults(plan, digests=False)])
+            tensor = held.tensor if policy is None else held.compared(plan)
+            return LoadedPlan(plan, _player(plan, tensor, warm, budget_bytes))
 
 
-def _context(plan: Plan) -> ExitStack:
-    """Keep the device's context from the comparison to the load: to make one takes longer than many a load."""
-    held = ExitStack()
-    if plan.target == "cuda":
-        from cadence_runtime.cuda import driver as door
+class _Ahead:
+    """What every load on CUDA needs, done by a thread while the plan is read: the device's context, which is kept until
+    the load is over, and the imports of the player. Nothing of the plan is used, and nothing is allocated for it."""
 
-        with suppress(DeviceError):  # why there is none is among the reasons
+    def __init__(self) -> None:
+        self._thread: Thread | None = None
+        self._held = ExitStack()
+
+    def begin(self, target: str) -> None:
+        """Begin, if the plan that is read turns out to be for CUDA."""
+        if target == "cuda":
+            self._thread = Thread(target=self._run)
+            self._thread.start()
+
+    def wait(self) -> None:
+        """Wait for the end."""
+        if self._thread is not None:
+            self._thread.join()
+
+    def _run(self) -> None:
+        with suppress(Exception):  # whatever stands in the way is met again on the load's own thread
+            from cadence_runtime.cuda import driver as door
+
             driver = door.system_driver()
             driver.open(0)
-            held.callback(driver.close)
-    return held
+            self._held.callback(driver.close)
+
+            import cadence_runtime.cuda.player  # noqa: F401
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.wait()
+        self._held.close()
 
 
 def _player(plan: Plan, source: Callable[[str], memoryview], warm: bool, budget_bytes: int | None) -> Player:

@@ -2,6 +2,8 @@
 
 import subprocess
 import sys
+import threading
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -11,11 +13,15 @@ from cadence_runtime import check, load
 from cadence_runtime.check import open_plan
 from cadence_runtime.cuda import driver as door
 from cadence_runtime.cuda.compatibility import NODE_BYTES, arena_bytes
-from cadence_runtime.errors import DeviceError, ErrorList, IncompatibleError
+from cadence_runtime.cuda.driver import DeviceInfo
+from cadence_runtime.errors import CadenceError, DeviceError, ErrorList, IncompatibleError, PlanError
+from cadence_runtime.format import reader
+from cadence_runtime.format.graphs import decode_graphs
 from cadencec.check import check_file, exit_code, render
 from tests.cuda.fake_driver import FakeDriver
 
 PLAN = Path(__file__).parents[2] / "plans" / "growing-kv-cat.cuda-sm90.format-1.0.2026-12-01.plan"
+CPU_PLAN = PLAN.with_name("growing-kv-cat.cpu.format-1.0.2026-12-01.plan")
 NODES = 66
 PATHS = f"import sys; sys.path[:0] = {sys.path!r}\n"
 TAKES = ("reserve", "allocate", "load_library", "new_stream", "upload")
@@ -127,6 +133,52 @@ def test_a_load_that_fails_gives_back_all_it_took(machine: Machine) -> None:
         load(PLAN)
     assert all(driver.live == [] for driver in machine.drivers)
     assert machine.names().count("open") == machine.names().count("close")
+
+
+def test_the_context_is_made_while_the_plan_is_read(machine: Machine, monkeypatch: pytest.MonkeyPatch) -> None:
+    decoding, opened = threading.Event(), threading.Event()
+
+    def opens(device: int) -> DeviceInfo:
+        assert decoding.wait(timeout=10)
+        opened.set()
+        return info(device)
+
+    def decodes(*arguments: Any) -> Any:
+        decoding.set()
+        assert opened.wait(timeout=10)
+        return decode_graphs(*arguments)
+
+    info = FakeDriver().open
+    monkeypatch.setattr(FakeDriver, "open", lambda self, device: (self._note("open", device), opens(device))[1])
+    monkeypatch.setattr(reader, "decode_graphs", decodes)
+    with load(PLAN):
+        assert machine.names().count("open") == machine.names().count("close") + 1
+    assert machine.names().count("open") == machine.names().count("close")
+
+
+def test_a_plan_that_is_refused_while_the_context_is_made_gives_it_back(machine: Machine, tmp_path: Path) -> None:
+    damaged = tmp_path / "damaged.plan"
+    content = bytearray(PLAN.read_bytes())
+    content[-1] ^= 1  # a byte of the last blob
+    damaged.write_bytes(content)
+    with pytest.raises(PlanError, match="CAD5007"):
+        load(damaged)
+    assert machine.names() == ["open", "close"]
+
+
+def test_a_plan_for_the_cpu_asks_for_no_device(machine: Machine) -> None:
+    with suppress(CadenceError):  # it was compiled elsewhere
+        load(CPU_PLAN).close()
+    assert machine.drivers == []
+
+
+def test_what_goes_wrong_ahead_of_time_is_told_by_the_load(monkeypatch: pytest.MonkeyPatch) -> None:
+    def broken() -> FakeDriver:
+        raise RuntimeError("broken")
+
+    monkeypatch.setattr(door, "system_driver", broken)
+    with pytest.raises(RuntimeError, match="broken"):
+        load(PLAN)
 
 
 def test_a_plan_cut_short_is_told_before_the_device_is_asked(machine: Machine, tmp_path: Path) -> None:

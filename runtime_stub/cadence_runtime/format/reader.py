@@ -6,6 +6,7 @@ the file bounds.
 
 import hashlib
 import os
+from collections.abc import Callable
 
 from cadence_runtime.errors import PlanError
 from cadence_runtime.format.blobs import Decompress, fetch, read_blobs
@@ -28,6 +29,9 @@ from cadence_runtime.format.validate import validate
 from cadence_runtime.frozen import frozen
 
 MAX_MANIFEST_BYTES = 1 << 28
+
+Begin = Callable[[str], None]
+"""Is told the target of a plan as soon as its manifest is read, which the rest of the file may still contradict."""
 
 
 @frozen
@@ -52,7 +56,11 @@ def read_plan(source: str | os.PathLike[str] | bytes, *, decompress: Decompress 
 
 
 def read_plan_file(
-    source: str | os.PathLike[str] | bytes, *, decompress: Decompress | None, hashed: bool = False
+    source: str | os.PathLike[str] | bytes,
+    *,
+    decompress: Decompress | None,
+    hashed: bool = False,
+    begin: Begin | None = None,
 ) -> PlanFile:
     """Read and validate a plan, and say how it stands in its file.
 
@@ -61,7 +69,7 @@ def read_plan_file(
     """
     with opened(source) as data:
         try:
-            return _read_hashed(data, decompress) if hashed else _read(data, decompress)
+            return _read_hashed(data, decompress, begin) if hashed else _read(data, decompress, begin)
         except (MemoryError, RecursionError) as error:
             raise PlanError(
                 "CAD5017",
@@ -71,13 +79,12 @@ def read_plan_file(
             ) from None
 
 
-def _read_hashed(source: Source, decompress: Decompress | None) -> PlanFile:
+def _read_hashed(source: Source, decompress: Decompress | None, begin: Begin | None) -> PlanFile:
     content = source.read(0, source.size_bytes)
-    sha256 = hashlib.sha256(content).hexdigest()
-    return _read(MemorySource(content), decompress, sha256)
+    return _read(MemorySource(content), decompress, begin, hashlib.sha256(content).hexdigest())
 
 
-def _read(source: Source, decompress: Decompress | None, sha256: str | None = None) -> PlanFile:
+def _read(source: Source, decompress: Decompress | None, begin: Begin | None, sha256: str | None = None) -> PlanFile:
     extents = read_table(source)
     _check_gaps(source, extents)
     if extents["manifest"].raw_bytes > MAX_MANIFEST_BYTES:
@@ -88,6 +95,8 @@ def _read(source: Source, decompress: Decompress | None, sha256: str | None = No
         return fetch(source, extents[name], f"section `{name}`", decompress)
 
     manifest = decode_manifest(section("manifest"))
+    if begin is not None:
+        begin(manifest.target)
     nodes = decode_nodes(section("nodes"), manifest)
     transitions = decode_transitions(section("transitions"), manifest, len(nodes))
     tapes = decode_tapes(section("tapes"))
