@@ -62,7 +62,7 @@ def replay(name: str, folder: Path, started: float) -> dict[str, Any]:
     before = driver.open(0).free_bytes
     weights = WeightsFile(find_weights(plan, str(path), None) or "")
     context = time.time()
-    loaded = LoadedPlan(plan, CudaPlayer(plan, driver, weights.tensor))
+    loaded = LoadedPlan(plan, CudaPlayer(plan, driver, weights.pieces))
     resident = time.time()
     event, argument = next(e.name for e in plan.program.events if e.run), MODELS[name][1]
     session = loaded.session(seed=7)

@@ -1,7 +1,6 @@
 """Loading a plan: validate, compare with this machine, and only then allocate."""
 
 import os
-from collections.abc import Callable
 from contextlib import ExitStack, suppress
 from threading import Thread
 from types import TracebackType
@@ -13,7 +12,7 @@ from cadence_runtime.format.plan import Plan
 from cadence_runtime.player import Player
 from cadence_runtime.policy import Policy
 from cadence_runtime.session import LoadedPlan
-from cadence_runtime.weights import open_weights
+from cadence_runtime.weights import WeightsFile, open_weights
 
 
 def load(
@@ -44,8 +43,9 @@ def load(
             signature = signature_reasons(policy, path, file, held)
             ahead.wait()
             raise_all([*signature, *target_reasons(plan, None), *held.faults(plan, digests=False)])
-            tensor = held.tensor if policy is None else held.compared(plan)
-            return LoadedPlan(plan, _player(plan, tensor, warm, budget_bytes))
+            if policy is not None:
+                held.compare_with(plan)
+            return LoadedPlan(plan, _player(plan, held, warm, budget_bytes))
 
 
 class _Ahead:
@@ -87,18 +87,18 @@ class _Ahead:
         self._held.close()
 
 
-def _player(plan: Plan, source: Callable[[str], memoryview], warm: bool, budget_bytes: int | None) -> Player:
+def _player(plan: Plan, weights: WeightsFile, warm: bool, budget_bytes: int | None) -> Player:
     if plan.target == "cpu":
         from cadence_runtime.cpu.player import CpuPlayer
 
-        return CpuPlayer(plan, source)
+        return CpuPlayer(plan, weights.tensor)
     from cadence_runtime.cuda import driver as door
     from cadence_runtime.cuda.player import CudaPlayer
 
     driver = door.system_driver()
     driver.open(0)
     try:
-        return CudaPlayer(plan, driver, source, warm=warm, budget_bytes=budget_bytes)
+        return CudaPlayer(plan, driver, weights.pieces, warm=warm, budget_bytes=budget_bytes)
     except BaseException:
         driver.close()
         raise

@@ -1,4 +1,5 @@
-"""The weights file beside a plan: a safetensors file, its tensors found by name and read one at a time.
+"""The weights file beside a plan: a safetensors file, its tensors found by name and read one at a time, or side by side
+by several threads.
 
 The file is opened once and never mapped, so that one that changes meanwhile gives an error and no fault.
 """
@@ -6,7 +7,7 @@ The file is opened once and never mapped, so that one that changes meanwhile giv
 import hashlib
 import os
 import stat
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from itertools import islice
 from types import TracebackType
 from typing import Self
@@ -29,6 +30,7 @@ class WeightsFile:
     def __init__(self, path: str | None) -> None:
         self.path, self.fault = path, None
         self.entries: dict[str, Entry] = {}
+        self._wanted: dict[str, Weight] = {}
         self._descriptor, self._size_bytes = -1, 0
         if path is not None:
             try:
@@ -37,28 +39,36 @@ class WeightsFile:
             except (OSError, ValueError, HeaderError) as error:  # ValueError: a null byte in the path
                 self.fault = _unreadable(path, error)
 
+    def compare_with(self, plan: Plan) -> None:
+        """Take nothing on trust from here on: the bytes of a tensor that are read, and not only those that stood in the
+        file at some time, have the digest that the plan names, or IncompatibleError CAD6004 is raised at their end."""
+        self._wanted = {weight.name: weight for weight in plan.weights}
+
     def tensor(self, name: str) -> memoryview:
         """Return the raw bytes of a tensor, as they are now. Raises IncompatibleError CAD6003."""
         entry = self.entries[name]
-        try:
-            return self._read(entry.lower, entry.upper - entry.lower)
-        except OSError as error:
-            raise _unreadable(self.path or "", error) from None
+        *_, whole = memoryview(b""), *self._pieces(name, max(entry.upper - entry.lower, 1))
+        return whole
 
-    def compared(self, plan: Plan) -> Callable[[str], memoryview]:
-        """Return `tensor` for a load that takes nothing on trust: the bytes that it returns, and not only those that
-        stood in the file at some time, have the digest that the plan names. It raises IncompatibleError CAD6003 or
-        CAD6004."""
-        weights = {weight.name: weight for weight in plan.weights}
+    def pieces(self, name: str) -> Iterator[memoryview]:
+        """Yield the raw bytes of a tensor, as they are now, a few megabytes at a time; each piece stays until the next
+        is asked for. Raises IncompatibleError CAD6003."""
+        return self._pieces(name, PIECE_BYTES)
 
-        def tensor(name: str) -> memoryview:
-            data = self.tensor(name)
-            digest = hashlib.sha256(data).hexdigest()
-            if digest != weights[name].sha256:
-                raise self._another(weights[name], f"sha256 {digest[:16]}")
-            return data
-
-        return tensor
+    def _pieces(self, name: str, piece_bytes: int) -> Iterator[memoryview]:
+        entry, wanted, digest = self.entries[name], self._wanted.get(name), hashlib.sha256()
+        buffer = memoryview(bytearray(min(piece_bytes, entry.upper - entry.lower)))
+        for at in range(entry.lower, entry.upper, piece_bytes):
+            piece = buffer[: entry.upper - at]
+            try:
+                self._fill(piece, at)
+            except OSError as error:
+                raise _unreadable(self.path or "", error) from None
+            if wanted is not None:
+                digest.update(piece)
+            yield piece
+        if wanted is not None and digest.hexdigest() != wanted.sha256:
+            raise self._another(wanted, f"sha256 {digest.hexdigest()[:16]}")
 
     def sha256(self) -> str:
         """Return the digest of the whole file. Raises IncompatibleError CAD6003."""
@@ -90,9 +100,14 @@ class WeightsFile:
             return "no tensor of that name"
         if (entry.dtype, entry.sizes) != (weight.dtype, weight.sizes):
             return f"{entry.dtype} {list(entry.sizes)}"
-        said = entry.sha256 or weight.sha256
-        digest = hashlib.sha256(self.tensor(weight.name)).hexdigest() if digests else said
-        return None if digest == weight.sha256 else f"sha256 {digest[:16]}"
+        said = self._sha256_of(weight.name) if digests else entry.sha256 or weight.sha256
+        return None if said == weight.sha256 else f"sha256 {said[:16]}"
+
+    def _sha256_of(self, name: str) -> str:
+        digest = hashlib.sha256()
+        for piece in self.pieces(name):
+            digest.update(piece)
+        return digest.hexdigest()
 
     def _another(self, weight: Weight, got: str) -> IncompatibleError:
         return IncompatibleError(
@@ -105,13 +120,16 @@ class WeightsFile:
         )
 
     def _read(self, at: int, size_bytes: int) -> memoryview:
-        whole = left = memoryview(bytearray(size_bytes))
+        whole = memoryview(bytearray(size_bytes))
+        self._fill(whole, at)
+        return whole
+
+    def _fill(self, left: memoryview, at: int) -> None:
         while left:
             count = os.preadv(self._descriptor, [left], at)
             if count == 0:
                 raise OSError("it was cut short while it was read")
             at, left = at + count, left[count:]
-        return whole
 
     def close(self) -> None:
         """Close the file; a second call does nothing."""

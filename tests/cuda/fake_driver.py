@@ -1,6 +1,7 @@
 """A driver in memory: it records each call, keeps device memory as bytes, and launches nothing."""
 
 import ctypes
+import threading
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -23,8 +24,13 @@ class FakeDriver:
     memory_at: dict[int, bytearray] = field(default_factory=dict)
     param_bytes: list[tuple[bytes, ...]] = field(default_factory=list)
     live: list[str] = field(default_factory=list)
+    users: set[threading.Thread] = field(default_factory=lambda: {threading.main_thread()})
 
     def _note(self, name: str, *arguments: Any) -> None:
+        here = threading.current_thread()
+        if name in ("open", "use"):
+            self.users.add(here)
+        assert name == "close" or here in self.users, "the context is not current on this thread"
         self.calls.append((name, *arguments))
         if self.fail and self.fail[0] == name and sum(call[0] == name for call in self.calls) >= self.fail[1]:
             raise driver_error(name, "CUDA_ERROR_FAKE")

@@ -38,7 +38,7 @@ def fake(plan: Plan, **options: Any) -> FakeDriver:
 
 def loaded(plan: Plan, driver: FakeDriver, **options: Any) -> LoadedPlan:
     driver.open(0)
-    return LoadedPlan(plan, CudaPlayer(plan, driver, lambda name: memoryview(b""), **options))
+    return LoadedPlan(plan, CudaPlayer(plan, driver, lambda name: (), **options))
 
 
 def runs(driver: FakeDriver, since: int = 0) -> list[tuple[str, int]]:

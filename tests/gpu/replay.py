@@ -38,6 +38,7 @@ class PoisonedResident(resident.Resident):
     def _fill_arena(self, weights: resident.WeightSource) -> None:
         self.built = []
         self.driver.fill(self.base, POISON, self.arena_bytes, self.stream)
+        self.driver.synchronize(self.stream)  # contents come on other streams
         super()._fill_arena(weights)
 
 
@@ -89,7 +90,7 @@ def replay(folder: Path, name: str, address: int | None) -> str:
     told = pickle.loads((folder / f"{name}.pickle").read_bytes())  # noqa: S301
     driver = ReadingDriver()
     driver.open(0)
-    with LoadedPlan(plan, CudaPlayer(plan, driver, lambda _: memoryview(b""), address)) as loaded:
+    with LoadedPlan(plan, CudaPlayer(plan, driver, lambda _: (), address)) as loaded:
         player: Any = loaded._player
         sessions = {who: loaded.session(seed=told["seed"]) for who in told["states"]}
         kept = []

@@ -143,7 +143,7 @@ def test_a_cpu_plan_says_nothing_about_graphs(plan_of: PlanOf) -> None:
     from tests.cuda.fake_driver import FakeDriver
 
     with pytest.raises(PlanError) as caught:
-        CudaPlayer(open_plan(plan_of("01")), FakeDriver(), lambda _: memoryview(b""))
+        CudaPlayer(open_plan(plan_of("01")), FakeDriver(), lambda _: ())
     assert str(caught.value) == "CAD5601: a plan for cuda has no graphs\n  expected: a cuda part\n  got:      none"
 
 

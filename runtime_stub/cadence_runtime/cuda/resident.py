@@ -16,13 +16,29 @@ from cadence_runtime.cuda.build import build
 from cadence_runtime.cuda.compatibility import arena_bytes, graph_bytes
 from cadence_runtime.cuda.driver import Driver, Handle
 from cadence_runtime.errors import DeviceError
-from cadence_runtime.format.cuda import CudaPart, DeviceGlobal, Graph, Kernel, Move
+from cadence_runtime.format.cuda import CudaPart, DeviceGlobal, Graph, Kernel, KernelImage, Move
 from cadence_runtime.format.plan import Plan
 from cadence_runtime.format.source import located
+from cadence_runtime.frozen import frozen
+from cadence_runtime.threads import side_by_side
 
 Bytes = npt.NDArray[np.uint8]
-WeightSource = Callable[[str], memoryview]
-"""Returns the raw bytes of a weight by tensor name, without copying them where they can be mapped."""
+Pieces = Iterable[bytes | memoryview]
+"""Bytes one behind the other; each piece stays as it is until the next is asked for."""
+WeightSource = Callable[[str], Pieces]
+"""Returns the raw bytes of a weight by tensor name. Weights may be read side by side, from several threads."""
+
+UPLOAD_THREADS = 4
+IMAGE_THREADS = 8
+
+
+@frozen
+class _Content:
+    """Bytes that stand in the arena from the start, at an offset of it; `name` is for messages."""
+
+    name: str
+    offset: int
+    pieces: Pieces
 
 
 class Resident:
@@ -150,34 +166,58 @@ class Resident:
         return next(section.offset for section in self.plan.sections if section.name == name)
 
     def _fill_arena(self, weights: WeightSource) -> None:
-        start = self._section("weights")
+        """Copy what the arena starts with, several contents side by side: what takes time is files and copies."""
+        contents = list(self._contents(weights))
+        with ExitStack() as undo:
+            streams: list[Handle] = []
+            for _ in contents[:UPLOAD_THREADS]:
+                streams.append(self.driver.new_stream())
+                undo.callback(self.driver.destroy_stream, streams[-1])
+
+            def upload(content: _Content) -> None:
+                self.driver.use()
+                stream = streams.pop()  # there are as many as threads
+                try:
+                    with _at(content.name):
+                        self._upload(content, stream)
+                        self.driver.synchronize(stream)
+                finally:
+                    streams.append(stream)
+
+            side_by_side(upload, contents, UPLOAD_THREADS)
+        for snapshot in self.part.snapshots:
+            if snapshot.blob is None:
+                with _at(f"library memory `{snapshot.name}`"):
+                    self.driver.fill(self.base + snapshot.offset, 0, snapshot.size_bytes, self.stream)
+
+    def _contents(self, weights: WeightSource) -> "Iterator[_Content]":
+        start, blobs = self._section("weights"), self.plan.blobs
         for weight in self.plan.weights:
-            source = self.plan.blobs[weight.blob] if weight.blob is not None else weights(weight.name)
-            with _at(f"weight `{weight.name}`"):
-                self._upload(start + weight.offset, source)
+            pieces = weights(weight.name) if weight.blob is None else (blobs[weight.blob],)
+            yield _Content(f"weight `{weight.name}`", start + weight.offset, pieces)
         start = self._section("constants")
         for constant in self.plan.constants:
-            with _at(f"constant {constant.sha256[:12]}"):
-                self._upload(start + constant.offset, self.plan.blobs[constant.blob])
+            yield _Content(f"constant {constant.sha256[:12]}", start + constant.offset, (blobs[constant.blob],))
         for snapshot in self.part.snapshots:
-            with _at(f"library memory `{snapshot.name}`"):
-                if snapshot.blob is None:
-                    self.driver.fill(self.base + snapshot.offset, 0, snapshot.size_bytes, self.stream)
-                else:
-                    self._upload(snapshot.offset, self.plan.blobs[snapshot.blob])
+            if snapshot.blob is not None:
+                yield _Content(f"library memory `{snapshot.name}`", snapshot.offset, (blobs[snapshot.blob],))
 
-    def _upload(self, offset: int, source: bytes | memoryview) -> None:
-        host = np.frombuffer(source, np.uint8)
-        self.driver.upload(self.base + offset, int(host.ctypes.data), int(host.nbytes), self.stream)
+    def _upload(self, content: "_Content", stream: Handle) -> None:
+        address = self.base + content.offset
+        for piece in content.pieces:
+            host = np.frombuffer(piece, np.uint8)
+            self.driver.upload(address, int(host.ctypes.data), int(host.nbytes), stream)
+            address += host.nbytes
 
     def _load_images(self, undo: ExitStack) -> list[Handle]:
-        libraries = []
-        for image in self.part.images:
+        def loaded(image: KernelImage) -> Handle:
+            self.driver.use()
             with _at(f"an image of {image.library}, sha256 {image.sha256[:12]}"):
                 library = self.driver.load_library(self.plan.blobs[image.blob])
             undo.callback(self.driver.unload_library, library)
-            libraries.append(library)
-        return libraries
+            return library
+
+        return side_by_side(loaded, self.part.images, IMAGE_THREADS)
 
     def _write_globals(self) -> None:
         for variable in self.part.globals:

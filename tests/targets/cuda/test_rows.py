@@ -138,7 +138,7 @@ def test_a_push_copies_around_each_launch(compiled: tuple[Plan, Recorder, Path])
     layouts = {k.name: tuple(zip(k.param_offsets, k.param_sizes, strict=True)) for k in part.kernels}
     driver = FakeDriver(layouts=layouts)
     driver.open(0)
-    with LoadedPlan(plan, CudaPlayer(plan, driver, lambda name: memoryview(b""), warm=True)) as loaded:
+    with LoadedPlan(plan, CudaPlayer(plan, driver, lambda name: (), warm=True)) as loaded:
         session = loaded.session()
         since = len(driver.calls)
         session.push("chunk", tok=np.zeros((1, 3), np.int64))

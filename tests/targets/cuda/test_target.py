@@ -104,7 +104,7 @@ def test_a_compile_ends_in_a_plan_that_loads_and_runs(tmp_path: Path, backend: C
     layouts = {k.name: tuple(zip(k.param_offsets, k.param_sizes, strict=True)) for k in part.kernels}
     driver = FakeDriver(layouts=layouts)
     driver.open(0)
-    with LoadedPlan(plan, CudaPlayer(plan, driver, lambda name: memoryview(b""))) as loaded:
+    with LoadedPlan(plan, CudaPlayer(plan, driver, lambda name: ())) as loaded:
         (record,) = loaded.session().push("frame", x=np.ones((1, 1, 16), np.float32))
         assert record.outputs["y"].shape == (1, 1, 16)
 
