@@ -1,7 +1,7 @@
 """Measures a CUDA plan against what it replaces, each in a process of its own; run on a machine with a GPU.
 
     python scripts/bench_cuda.py toy_tail FOLDER         the toy tail of tests/gpu
-    python scripts/bench_cuda.py step_audio2_chunk FOLDER      one steady chunk of Step-Audio 2, 10 Euler steps
+    python scripts/bench_cuda.py step_audio2_steady FOLDER     one steady chunk of Step-Audio 2, 10 Euler steps
 
 Compiles the plan into FOLDER, with the weights beside it, unless it is there. Then one process without torch loads it
 and pushes, and one with torch builds the model, warms up, captures a graph and replays that. Times to the first
@@ -21,7 +21,7 @@ from typing import Any
 ROOT = Path(__file__).resolve().parents[1]
 MODELS = {
     "toy_tail": (ROOT / "tests" / "gpu" / "toy_tail.yaml", "tok", (2, 25), "int64"),
-    "step_audio2_chunk": (ROOT / "specs" / "step_audio2_chunk.yaml", "token", (1, 28), "int32"),
+    "step_audio2_steady": (ROOT / "specs" / "step_audio2_steady.yaml", "token", (1, 28), "int32"),
 }
 REPEATS = 30
 

@@ -85,13 +85,13 @@ def played_euler() -> dict[str, Any]:
         if index == 5:
             state = start()
             rows.append(("turn", {}, "A", []))
-        tok = torch.randint(0, 32, (1, 3), generator=chosen)
-        _, (mu, x) = model.encode({}, tok.cuda())
+        mel = torch.randn(1, 3, 16, generator=chosen)
+        _, (mu, x) = model.encode({}, mel.cuda())
         for step in range(STEPS):
             changed, x = model.refine({name: state[name][step] for name in state}, mu, x, step=step)
             for name, value in changed.items():
                 state[name][step] = value
-        rows.append(("chunk", {"tok": tok}, "A", [model.emit({}, x)[1]]))
+        rows.append(("chunk", {"mel": mel}, "A", [model.emit({}, x)[1]]))
     leaves = {f"{name}[{step}]": value for name, held in state.items() for step, value in enumerate(held)}
     return {"seed": 0, "pushes": rows, "states": {"A": leaves}}
 

@@ -77,15 +77,6 @@ class Session:
         return audio
 
 
-class WholeSession(Session):
-    """The adapter with a chunk as one stage."""
-
-    def stream(self, token: Tensor, last: bool = False) -> Tensor:
-        changed, audio = self.model.chunk(self.state, token, final=int(last))
-        self.state |= changed
-        return audio
-
-
 def same(got: Tensor, expected: Tensor) -> bool:
     """Whether two tensors have the same bits; `torch.equal` takes zero for minus zero."""
     return got.shape == expected.shape and got.contiguous().numpy().tobytes() == expected.contiguous().numpy().tobytes()
@@ -122,12 +113,9 @@ def check(session: Session, stock: Stock, calls: list[tuple[int, bool]], seed: i
 
 
 @needs_package
-@pytest.mark.parametrize("kind", [Session, WholeSession])
 @pytest.mark.parametrize(("prompt", "last"), [(20, 1), (20, 17), (300, 2), (300, 3), (300, 27)])
-def test_every_call_of_two_turns_equals_the_released_loop_bit_for_bit(
-    kind: type[Session], prompt: int, last: int
-) -> None:
-    session, stock = kind(step_audio2.build(**SMALL | {"P": prompt})), step_audio2.stock(**SMALL | {"P": prompt})
+def test_every_call_of_two_turns_equals_the_released_loop_bit_for_bit(prompt: int, last: int) -> None:
+    session, stock = Session(step_audio2.build(**SMALL | {"P": prompt})), step_audio2.stock(**SMALL | {"P": prompt})
     assert differing(session, stock) == []
     for turn in range(2):
         heard = check(session, stock, [*[(28, False)] * 4, (last, True)], seed=10 * turn)
@@ -252,9 +240,9 @@ def test_minicpm_o45_compiles_and_verifies(tmp_path: Path) -> None:
 
 
 @needs_package
-def test_a_chunk_as_one_stage_compiles_and_verifies(tmp_path: Path) -> None:
-    done = compiled_and_verified(tmp_path, "step_audio2_chunk", small(), events=12)
-    assert captures(done) == {"init": 1, "chunk": 3, "reset": 1}
+def test_the_middle_of_a_turn_alone_compiles_and_verifies(tmp_path: Path) -> None:
+    done = compiled_and_verified(tmp_path, "step_audio2_steady", small(), events=12)
+    assert captures(done) == {"init": 1, "encode": 3, "denoise": 6, "vocode": 2, "reset": 1}
 
 
 @needs_package
@@ -263,20 +251,17 @@ def test_every_call_equals_the_released_loop_on_a_device_at_the_released_size() 
     device, deterministic = torch.device("cuda"), torch.backends.cudnn.deterministic
     torch.backends.cudnn.deterministic = True
     try:
-        model, stock = step_audio2.build().to(device), step_audio2.stock("cuda")
-        for session in (Session(model), WholeSession(model)):
-            stock.reset()
-            for position, (count, last) in enumerate([*[(28, False)] * 4, (11, True)]):
-                token = tokens(count, position).to(device)
-                torch.manual_seed(position)
-                expected = stock.stream(token, last)
-                torch.manual_seed(position)
-                audio = session.stream(token, last)
-                assert torch.equal(audio, expected), (type(session).__name__, position)
-                assert all(
-                    torch.equal(session.state[name], cache[:10] if "estimator" in name else cache)
-                    for name, cache in stock.stream_cache.items()
-                )
+        session, stock = Session(step_audio2.build().to(device)), step_audio2.stock("cuda")
+        for position, (count, last) in enumerate([*[(28, False)] * 4, (11, True)]):
+            token = tokens(count, position).to(device)
+            torch.manual_seed(position)
+            expected = stock.stream(token, last)
+            torch.manual_seed(position)
+            assert torch.equal(session.stream(token, last), expected), position
+            assert all(
+                torch.equal(session.state[name], cache[:10] if "estimator" in name else cache)
+                for name, cache in stock.stream_cache.items()
+            )
     finally:
         torch.backends.cudnn.deterministic = deterministic
 

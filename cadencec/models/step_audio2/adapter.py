@@ -4,7 +4,6 @@
 
 `encode` runs the conformer over the tokens and takes the noise that the flow starts from. `denoise` is one Euler step
 of classifier-free guidance, on a batch of two. `vocode` makes a waveform and cross-fades it into the one before.
-`chunk` is the three in a row, as one stage.
 
 Two of the caches grow with every call until they are P + 100 frames long, P those of the prompt. What the released
 loop then keeps are the first P and the last 100 frames:
@@ -67,8 +66,8 @@ class StepAudio2(nn.Module):
 
     @property
     def stages(self) -> dict[str, Callable[..., Any]]:
-        """The stages by name. A spec lists `encode`, `denoise` and `vocode`, or `chunk` alone."""
-        return {"encode": self.encode, "denoise": self.denoise, "vocode": self.vocode, "chunk": self.chunk}
+        """The stages by name."""
+        return {"encode": self.encode, "denoise": self.denoise, "vocode": self.vocode}
 
     def init_state(self) -> Changed:
         """Return the caches after the prompt, P frames long, and an empty vocoder's."""
@@ -127,16 +126,6 @@ class StepAudio2(nn.Module):
             "hift_speech": speech[:, -OVERLAP_SAMPLES:].clone(),
         }
         return changed, speech if final else speech[:, :-OVERLAP_SAMPLES]
-
-    def chunk(self, state: State, token: Tensor, *, final: int) -> tuple[Changed, Tensor]:
-        """`encode`, every step of `denoise`, and `vocode`; return `audio`."""
-        changed, (mu, x) = self.encode(state, token, final=final)
-        old, cnn = state["estimator_att_cache"], state["estimator_cnn_cache"]
-        att, cond = self._room(old, x.shape[2]), torch.zeros_like(x)
-        for euler in range(self.n_timesteps):
-            x = self._euler(euler, x, mu, cond, (old[euler], cnn[euler]), (att[euler], cnn[euler]))
-        vocoder, audio = self.vocode(state, x, final=final)
-        return {**changed, "estimator_att_cache": att, "estimator_cnn_cache": cnn, **vocoder}, audio
 
     def _euler(self, euler: int, x: Tensor, mu: Tensor, cond: Tensor, old: Caches | None, new: Caches) -> Tensor:
         """`solve_euler_chunk` for one step: return the new `x` and fill the `new` caches."""

@@ -141,7 +141,7 @@ def test_a_push_copies_around_each_launch(compiled: tuple[Plan, Recorder, Path])
     with LoadedPlan(plan, CudaPlayer(plan, driver, lambda name: (), warm=True)) as loaded:
         session = loaded.session()
         since = len(driver.calls)
-        session.push("chunk", tok=np.zeros((1, 3), np.int64))
+        session.push("chunk", mel=np.zeros((1, 3, 16), np.float32))
         calls = driver.calls[since:]
     numbers = [n for n, capture in enumerate(plan.captures) if capture.key.stage == "refine"][:4]
     base = part.base
