@@ -1,6 +1,7 @@
 """Times the reading and checking of a CUDA plan with large graphs, without a GPU: `python scripts/bench_read.py`.
 
-The graphs are those of the golden CUDA plan, each repeated until it has as many nodes as a chunk of Step-Audio 2.
+The graphs are those of the golden CUDA plan, each repeated until it has as many nodes as a chunk of Step-Audio 2. The
+load is one with a driver in memory, which does nothing but wait for as long as an H200's takes to make its context.
 """
 
 import statistics
@@ -10,19 +11,25 @@ import time
 from dataclasses import replace
 from pathlib import Path
 
-from cadence_runtime.check import open_plan
-from cadence_runtime.format.cuda import Graph, GraphNode, KernelNode
-from cadence_runtime.format.writer import write_plan
-from cadence_runtime.zstd import compress
+ROOT = Path(__file__).resolve().parents[1]
+sys.path.insert(0, str(ROOT))
 
-GOLDEN = Path(__file__).parents[1] / "plans" / "growing-kv-cat.cuda-sm90.format-1.0.2026-12-01.plan"
+from cadence_runtime import load  # noqa: E402
+from cadence_runtime.check import open_plan  # noqa: E402
+from cadence_runtime.cuda import driver as door  # noqa: E402
+from cadence_runtime.cuda.driver import DeviceInfo  # noqa: E402
+from cadence_runtime.format.cuda import CudaPart, Graph, GraphNode, KernelNode  # noqa: E402
+from cadence_runtime.format.writer import write_plan  # noqa: E402
+from cadence_runtime.zstd import compress  # noqa: E402
+from tests.cuda.fake_driver import FakeDriver  # noqa: E402
+
+GOLDEN = ROOT / "plans" / "growing-kv-cat.cuda-sm90.format-1.0.2026-12-01.plan"
 NODES, LARGE_GRAPHS, REPEATS = 11_182, 3, 7
+CONTEXT_S = 0.32
 
 
-def varied(node: GraphNode, copy: int, ops: int) -> GraphNode:
-    """Return a node of a copy's own ops that differs from the other copies in its data, as launches of a real graph
-    do."""
-    node = node._replace(op=node.op + copy * ops)
+def varied(node: GraphNode, copy: int) -> GraphNode:
+    """Return a node that differs from the other copies in its data, as launches of a real graph do."""
     if not isinstance(node, KernelNode) or len(node.params) < 4:
         return node
     return node._replace(params=node.params[:-2] + (copy % 300).to_bytes(2, "little"))
@@ -34,7 +41,7 @@ def repeated(graph: Graph) -> Graph:
     copies = range(-(-NODES // size))
     return replace(
         graph,
-        nodes=tuple(varied(node, copy, len(graph.ops)) for copy in copies for node in graph.nodes),
+        nodes=tuple(varied(node, copy) for copy in copies for node in graph.nodes),
         relocations=tuple(r._replace(node=r.node + copy * size) for copy in copies for r in graph.relocations),
         edges=tuple(
             e._replace(before=e.before + copy * size, after=e.after + copy * size)
@@ -42,7 +49,30 @@ def repeated(graph: Graph) -> Graph:
             for e in graph.edges
         ),
         ops=graph.ops * len(copies),
+        node_ops=tuple(op + copy * len(graph.ops) for copy in copies for op in graph.node_ops),
     )
+
+
+def load_s(path: Path, part: CudaPart) -> float:
+    """Return what a load of a plan takes, without a graph, weights or anything else on a device."""
+    layouts = {k.name: tuple(zip(k.param_offsets, k.param_sizes, strict=True)) for k in part.kernels}
+    waits = iter([CONTEXT_S])
+
+    class Waiting(FakeDriver):
+        def open(self, device: int) -> DeviceInfo:
+            time.sleep(next(waits, 0))  # only the first call makes a context
+            return super().open(device)
+
+    door.system_driver = lambda: Waiting(layouts=layouts)
+    start = time.perf_counter()
+    with load(path):
+        return time.perf_counter() - start
+
+
+def told(found: list[float]) -> str:
+    """Return a median with its quartiles."""
+    lower, middle, upper = statistics.quantiles(found, n=4)
+    return f"{middle:.2f} s (quartiles {lower:.2f} to {upper:.2f})"
 
 
 def main() -> None:
@@ -61,8 +91,9 @@ def main() -> None:
             start = time.perf_counter()
             open_plan(path)
             found.append(time.perf_counter() - start)
-    lower, middle, upper = statistics.quantiles(found, n=4)
-    print(f"{nodes} nodes, {relocations} relocations: {middle:.2f} s (quartiles {lower:.2f} to {upper:.2f})")
+        loads = [load_s(path, part) for _ in range(REPEATS)]
+    print(f"{nodes} nodes, {relocations} relocations: {told(found)}")
+    print(f"load, of it {CONTEXT_S} s for the context: {told(loads)}")
 
 
 if __name__ == "__main__":

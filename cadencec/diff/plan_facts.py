@@ -251,7 +251,7 @@ class Places:
 def _node(part: CudaPart, node: GraphNode) -> tuple[str, str, object]:
     if not isinstance(node, KernelNode):
         name = type(node).__name__.removesuffix("Node").lower()
-        return name, "", node._replace(op=0)
+        return name, "", node
     shape = f"grid {_dims(node.grid)} block {_dims(node.block)}"
     shape += f" shared {node.shared_bytes}" if node.shared_bytes else ""
     return part.kernels[node.kernel].name, shape, (node.params, node.attributes)

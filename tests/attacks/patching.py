@@ -222,9 +222,10 @@ def node(index: int, **changes: Any) -> bytes:
 
 def fill(offset: int = 0, **changes: Any) -> bytes:
     """Add a fill of 4 bytes at an offset of the arena to that graph, and change it."""
-    found, made = step_graph(), MemsetNode(4, 0, 4, 1, 1, 0)
+    found, made = step_graph(), MemsetNode(4, 0, 4, 1, 1)
     at = Relocation(len(found.nodes), 0, offset)
-    return graph(nodes=(*found.nodes, made._replace(**changes)), relocations=(*found.relocations, at))
+    nodes, node_ops = (*found.nodes, made._replace(**changes)), (*found.node_ops, 0)
+    return graph(nodes=nodes, node_ops=node_ops, relocations=(*found.relocations, at))
 
 
 def relocation(index: int, **changes: Any) -> bytes:

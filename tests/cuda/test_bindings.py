@@ -39,7 +39,7 @@ def added(
         return (SUCCESS,)
 
     monkeypatch.setattr(cu, "cuGraphKernelNodeSetAttribute", set_attribute)
-    node = KernelNode(0, (1, 2, 3), (4, 5, 6), 0, b"", attributes, 0)
+    node = KernelNode(0, (1, 2, 3), (4, 5, 6), 0, b"", attributes)
     driver.add_kernel(cu.CUgraph(1), [], node, cu.CUfunction(3), 0)
     return told
 

@@ -13,7 +13,7 @@ LAYOUT = {"scale": ((0, 8), (8, 4), (12, 12))}
 
 
 def launch(params: bytes) -> KernelNode:
-    return KernelNode(0, (2, 1, 1), (128, 1, 1), 0, params, ((4, b"\1" * 64),), 0)
+    return KernelNode(0, (2, 1, 1), (128, 1, 1), 0, params, ((4, b"\1" * 64),))
 
 
 def graph() -> Graph:
@@ -21,8 +21,8 @@ def graph() -> Graph:
     return Graph(
         nodes=(
             launch(plain),
-            MemsetNode(0, 7, 1, 64, 1, 0),
-            MemcpyNode(32, 1, 1, 0, 0, 0, 0, 0),
+            MemsetNode(0, 7, 1, 64, 1),
+            MemcpyNode(32, 1, 1, 0, 0, 0, 0),
         ),
         relocations=(
             Relocation(0, 0, 0x100),
@@ -33,6 +33,7 @@ def graph() -> Graph:
         ),
         edges=(Edge(0, 1), Edge(1, 2, 1, 0, 1)),
         ops=("aten::mul model.py:3",),
+        node_ops=(0, 0, 0),
     )
 
 

@@ -27,7 +27,7 @@ from tests.cuda.fake_driver import FakeDriver
 
 BASE = 0x6F00_0000_0000
 KERNEL = Kernel(0, "scale", (0,), (8,), ((8, 65536),))
-NODE = KernelNode(0, (1, 1, 1), (32, 1, 1), 0, bytes(8), (), 0)
+NODE = KernelNode(0, (1, 1, 1), (32, 1, 1), 0, bytes(8), ())
 PART = CudaPart(
     base=BASE,
     compute_capability=(9, 0),
@@ -35,7 +35,7 @@ PART = CudaPart(
     images=(KernelImage("ab" * 32, 0, "PyTorch"),),
     globals=(DeviceGlobal(0, "lut", bytes(16), ((8, 0x400),)),),
     kernels=(KERNEL,),
-    graphs=(Graph((NODE,), (Relocation(0, 0, 0x100),), (), ("aten::mul",)),),
+    graphs=(Graph((NODE,), (Relocation(0, 0, 0x100),), (), ("aten::mul",), (0,)),),
     snapshots=(Snapshot("library.0", 0x400, 16, 1), Snapshot("library.1", 0x500, 16, None)),
 )
 

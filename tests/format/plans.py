@@ -72,15 +72,16 @@ def cuda_example() -> Plan:
     scratch = next(section for section in plan.sections if section.name == "scratch")
     image = cubin({"_Z3addPfi": ((0, 8), (8, 4))})
     kernel = Kernel(0, "_Z3addPfi", (0, 8), (8, 4), ((8, 49152),))
-    launch = KernelNode(0, (2, 1, 1), (128, 1, 1), 0, bytes(8) + b"\x10\0\0\0", ((4, bytes(64)),), 0)
-    fill = MemsetNode(16, 0, 4, 4, 1, 1)
-    copy = MemcpyNode(16, 1, 1, 16, 1, 16, 1, 2)
+    launch = KernelNode(0, (2, 1, 1), (128, 1, 1), 0, bytes(8) + b"\x10\0\0\0", ((4, bytes(64)),))
+    fill = MemsetNode(16, 0, 4, 4, 1)
+    copy = MemcpyNode(16, 1, 1, 16, 1, 16, 1)
     at = scratch.offset
     graph = Graph(
         nodes=(launch, fill, copy),
         relocations=(Relocation(0, 0, at), Relocation(1, 0, at), Relocation(2, 0, at + 256), Relocation(2, 8, at)),
         edges=(Edge(0, 1), Edge(1, 2, 1, 0, 1)),
         ops=("aten::add model.py:7", "aten::zero_ model.py:8", "storing the results"),
+        node_ops=(0, 1, 2),
     )
     library = Section("library", at + aligned(scratch.size_bytes), 256, 256, "in a row")
     part = CudaPart(

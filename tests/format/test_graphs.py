@@ -32,18 +32,21 @@ LAUNCH = st.builds(
     COUNT,
     st.binary(max_size=40),
     st.lists(st.tuples(SMALL, st.binary(min_size=64, max_size=64)), max_size=2).map(tuple),
-    SMALL,
 )
-FILL = st.builds(MemsetNode, COUNT, COUNT, SMALL, COUNT, COUNT, SMALL)
-COPY = st.builds(MemcpyNode, COUNT, COUNT, COUNT, COUNT, COUNT, COUNT, COUNT, SMALL)
-GRAPH = st.builds(
-    Graph,
-    st.lists(st.one_of(LAUNCH, FILL, COPY), max_size=4).map(tuple),
-    st.lists(st.builds(Relocation, COUNT, COUNT, COUNT), max_size=3).map(tuple),
-    st.lists(st.builds(Edge, COUNT, COUNT, SMALL, SMALL, SMALL), max_size=3).map(tuple),
-    st.just(("aten::mm model.py:3", "aten::add", "aten::cat", "storing the results")),
-    st.none() | st.tuples(COUNT, COUNT),
-)
+FILL = st.builds(MemsetNode, COUNT, COUNT, SMALL, COUNT, COUNT)
+COPY = st.builds(MemcpyNode, COUNT, COUNT, COUNT, COUNT, COUNT, COUNT, COUNT)
+
+
+@st.composite
+def graphs(draw: st.DrawFn) -> Graph:
+    nodes = draw(st.lists(st.one_of(LAUNCH, FILL, COPY), max_size=4).map(tuple))
+    relocations = draw(st.lists(st.builds(Relocation, COUNT, COUNT, COUNT), max_size=3).map(tuple))
+    edges = draw(st.lists(st.builds(Edge, COUNT, COUNT, SMALL, SMALL, SMALL), max_size=3).map(tuple))
+    ops = ("aten::mm model.py:3", "aten::add", "aten::cat", "storing the results")
+    node_ops = draw(st.tuples(*[SMALL] * len(nodes)))
+    return Graph(nodes, relocations, edges, ops, node_ops, draw(st.none() | st.tuples(COUNT, COUNT)))
+
+
 PART = st.builds(
     CudaPart,
     COUNT,
@@ -55,7 +58,7 @@ PART = st.builds(
         max_size=2,
     ).map(tuple),
     st.just((Kernel(0, "scale", (0, 8), (8, 4), ((8, 65536),)),)),
-    st.lists(GRAPH, max_size=3).map(tuple),
+    st.lists(graphs(), max_size=3).map(tuple),
     st.lists(st.builds(Snapshot, st.text(max_size=9), COUNT, COUNT, st.none() | st.just(1)), max_size=2).map(tuple),
 )
 
@@ -72,8 +75,8 @@ def test_a_plan_without_graphs_is_one_word() -> None:
 
 
 def example(graphs: int = 1) -> CudaPart:
-    node = KernelNode(0, (2, 1, 1), (128, 1, 1), 0, bytes(range(24)), ((4, b"\1" * 64),), 0)
-    graph = Graph((node, node), (Relocation(0, 8, 256),), (Edge(0, 1),), ("aten::mul",))
+    node = KernelNode(0, (2, 1, 1), (128, 1, 1), 0, bytes(range(24)), ((4, b"\1" * 64),))
+    graph = Graph((node, node), (Relocation(0, 8, 256),), (Edge(0, 1),), ("aten::mul",), (0, 0))
     kernels = (Kernel(0, "scale", (0,), (24,), ()),)
     return CudaPart(0, (9, 0), 13000, (KernelImage("ab" * 32, 0, "PyTorch"),), (), kernels, (graph,) * graphs, ())
 

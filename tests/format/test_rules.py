@@ -292,7 +292,7 @@ GRAPHS = {
     ),
     "an image of another content": (part(images=(replace(PART.images[0], sha256="0" * 64),)), "CAD5503"),
     "a variable of no image": (part(globals=(replace(PART.globals[0], image=1),)), "CAD5703"),
-    "an op that is not there": (launch(op=3), "CAD5703"),
+    "an op that is not there": (graph(node_ops=(0, 3, 2)), "CAD5703"),
     "a word over the end of the parameters": (pointer(0, word=5), "CAD5704"),
     "a pointer over the end of a variable": (
         part(globals=(DeviceGlobal(0, "t", bytes(8), ((1, 0),)),)),

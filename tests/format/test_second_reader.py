@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from cadence_runtime.errors import CadenceError
-from cadence_runtime.format.cuda import Edge
+from cadence_runtime.format.cuda import Edge, Graph
 from cadence_runtime.format.plan import Node
 from cadence_runtime.format.reader import read_plan
 from cadence_runtime.format.rows import Rows
@@ -46,6 +46,10 @@ def plain(value: Any) -> Any:
             "elapsed": elapsed,
             "forms": list(value.forms),
         }
+    if isinstance(value, Graph):
+        nodes = [{**plain(node), "op": op} for node, op in zip(value.nodes, value.node_ops, strict=True)]
+        names = ("relocations", "edges", "ops", "philox")
+        return {"nodes": nodes, **{name: plain(getattr(value, name)) for name in names}}
     if isinstance(value, Edge):
         return {"before": value.before, "after": value.after, "data": list(value.data)}
     if hasattr(value, "_asdict"):

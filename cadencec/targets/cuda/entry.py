@@ -72,10 +72,10 @@ def _free_node(row: list[Json]) -> FreeNode:
     kind, *rest = row
     if kind == "fill":
         pitch, value, element_bytes, width, height = rest
-        return MemsetNode(pitch, value, element_bytes, width, height, 0)
+        return MemsetNode(pitch, value, element_bytes, width, height)
     if kind == "copy":
         width, height, depth, to_pitch, to_height, from_pitch, from_height = rest
-        return MemcpyNode(width, height, depth, to_pitch, to_height, from_pitch, from_height, 0)
+        return MemcpyNode(width, height, depth, to_pitch, to_height, from_pitch, from_height)
     name, grid, block, shared, offsets, sizes, params, attributes, function_attributes = rest
     raw = RawKernel(
         name,

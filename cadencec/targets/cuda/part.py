@@ -67,20 +67,18 @@ class PartBuilder:
             pointers = tuple((at, offsets[number] + offset) for at, (number, offset) in variable.pointers)
             self._globals[image, variable.name] = DeviceGlobal(image, variable.name, variable.data, pointers)
         op_numbers = {op: index for index, op in enumerate(sorted(set(recording.ops)))}
-        made = (
-            self._node(node, recording, op_numbers[op])
-            for node, op in zip(recording.graph.nodes, recording.ops, strict=True)
-        )
+        made = (self._node(node, recording) for node in recording.graph.nodes)
         nodes = tuple(self._nodes.setdefault(node, node) for node in made)  # what keys share is held once
         relocations = tuple(
             Relocation(pointer.node, pointer.word, offsets[pointer.buffer] + pointer.offset)
             for pointer in recording.graph.pointers
         )
         names = tuple(op_name(placed.tape, op) for op in op_numbers)
+        node_ops = tuple(op_numbers[op] for op in recording.ops)
         philox = None
         if recording.philox is not None and self._philox_offset is not None:
             philox = (self._philox_offset, recording.philox.step)
-        self._graphs.append(Graph(nodes, relocations, recording.graph.edges, names, philox))
+        self._graphs.append(Graph(nodes, relocations, recording.graph.edges, names, node_ops, philox))
 
     def finish(
         self, base: int, compute_capability: tuple[int, int], driver: int, launches: tuple[Launch, ...]
@@ -145,12 +143,12 @@ class PartBuilder:
         self._kernel_rows[index] = replace(self._kernel_rows[index], attributes=tuple(sorted(merged.items())))
         return index
 
-    def _node(self, node: FreeNode, recording: CudaRecording, op: int) -> GraphNode:
+    def _node(self, node: FreeNode, recording: CudaRecording) -> GraphNode:
         if not isinstance(node, FreeKernel):
-            return node._replace(op=op)
+            return node
         raw = node.raw
         kernel = self._kernel(raw, self._image(recording.images[raw.name]))
-        return KernelNode(kernel, raw.grid, raw.block, raw.shared_bytes, node.params, raw.attributes, op)
+        return KernelNode(kernel, raw.grid, raw.block, raw.shared_bytes, node.params, raw.attributes)
 
 
 MAX_DYNAMIC_SHARED, CARVEOUT, NON_PORTABLE_CLUSTER = 8, 9, 13

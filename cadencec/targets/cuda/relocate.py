@@ -85,11 +85,11 @@ class _Pair:
         for place, addresses in enumerate(zip(_addresses(one), _addresses(other), strict=True)):
             self._certain(index, 8 * place, *addresses)
         if isinstance(one, RawMemset):
-            return MemsetNode(one.pitch, one.value, one.element_bytes, one.width, one.height, 0)
+            return MemsetNode(one.pitch, one.value, one.element_bytes, one.width, one.height)
         assert isinstance(one, RawMemcpy)  # noqa: S101 - the only kind left; narrows the type
         box = (one.width, one.height, one.depth)
         pitches = (one.destination_pitch, one.destination_height, one.source_pitch, one.source_height)
-        return MemcpyNode(*box, *pitches, 0)
+        return MemcpyNode(*box, *pitches)
 
     def _certain(self, index: int, word: int, address: int, moved: int) -> None:
         """Note the pointer of a word that must be one."""

@@ -119,5 +119,5 @@ def node_name(graph: Graph, kernels: Sequence[Kernel], index: int) -> str:
             what = "a fill"
         case MemcpyNode():
             what = "a copy"
-    op = f", {graph.ops[node.op]}" if node.op < len(graph.ops) else ""
+    op = f", {graph.ops[graph.node_ops[index]]}" if graph.ops else ""
     return f"node {index}, {what}{op}"

@@ -47,9 +47,6 @@ MOVE_BYTES = 16
 NODE_KINDS = {MemsetNode: (0,), MemcpyNode: (0, 8)}
 """The relocation words that a fill and a copy have, all of them."""
 
-WithoutOp = tuple[object, ...]
-"""A launch without its op."""
-
 
 def graph_errors(plan: Plan) -> Iterator[PlanError]:
     """Yield CAD5701 to CAD5708; nothing for a plan without a CUDA part."""
@@ -59,7 +56,7 @@ def graph_errors(plan: Plan) -> Iterator[PlanError]:
     size = max((section.offset + section.size_bytes for section in plan.sections), default=0)
     yield from launch_errors(plan, part)
     yield from _bad_part(plan, part, size)
-    seen: set[WithoutOp] = set()
+    seen: set[GraphNode] = set()
     for number, graph in enumerate(part.graphs):
         yield from _bad_graph(part, graph, size, f"graph {number}", seen)
 
@@ -160,15 +157,13 @@ def _bad_code(kernel: Kernel, declared: tuple[tuple[int, int], ...], cubin: Cubi
         yield _error("CAD5703", what, shown(parameters), shown(declared), at)
 
 
-def _bad_graph(part: CudaPart, graph: Graph, size: int, where: str, seen: set[WithoutOp]) -> Iterator[PlanError]:
-    """`seen` has the launches that were looked at: most are equal but for their op."""
-    for number, node in enumerate(graph.nodes):
-        if graph.ops and not 0 <= node.op < len(graph.ops):
-            at = f"{where}, node {number}"
-            yield _error("CAD5703", "an op is not there", f"0 to {len(graph.ops) - 1}", str(node.op), at)
-        if isinstance(node, KernelNode) and node[:-1] not in seen:
-            seen.add(node[:-1])
-            yield from _bad_launch(part, node, where, number)
+def _bad_graph(part: CudaPart, graph: Graph, size: int, where: str, seen: set[GraphNode]) -> Iterator[PlanError]:
+    """`seen` has the nodes that were looked at: graphs have most in common."""
+    yield from _bad_ops(graph, where)
+    for node in dict.fromkeys(graph.nodes):
+        if isinstance(node, KernelNode) and node not in seen:
+            seen.add(node)
+            yield from _bad_launch(part, node, graph, where)
     yield from _bad_relocations(graph, size, where)
     before, after, *_ = edges = columns(graph.edges, EDGE_WORDS)
     inside = min(before, default=0) >= 0 and max(after, default=-1) < len(graph.nodes)
@@ -183,16 +178,27 @@ def _bad_graph(part: CudaPart, graph: Graph, size: int, where: str, seen: set[Wi
         yield from _bad_range("the state of the generator", graph.philox[0], PHILOX_BYTES, size, where)
 
 
-def _bad_launch(part: CudaPart, node: KernelNode, where: str, number: int) -> Iterator[PlanError]:
+def _bad_ops(graph: Graph, where: str) -> Iterator[PlanError]:
+    if len(graph.node_ops) != len(graph.nodes):
+        expected, got = f"{len(graph.nodes)} of them", str(len(graph.node_ops))
+        yield _error("CAD5703", "not every node has the number of its op", expected, got, where)
+    last = max(len(graph.ops) - 1, 0)
+    if min(graph.node_ops, default=0) < 0 or max(graph.node_ops, default=0) > last:
+        for number, op in enumerate(graph.node_ops):
+            if not 0 <= op <= last:
+                yield _error("CAD5703", "an op is not there", f"0 to {last}", str(op), f"{where}, node {number}")
+
+
+def _bad_launch(part: CudaPart, node: KernelNode, graph: Graph, where: str) -> Iterator[PlanError]:
     if not 0 <= node.kernel < len(part.kernels):
-        at = f"{where}, node {number}"
+        at = _place(graph, node, where)
         yield _error("CAD5703", "a kernel is not there", f"0 to {len(part.kernels) - 1}", str(node.kernel), at)
         return
     kernel = part.kernels[node.kernel]
     length = _params_bytes(kernel)
     if len(node.params) != length:
         what = f"a launch has other parameters than kernel {shown(kernel.name)}"
-        at = f"{where}, node {number}"
+        at = _place(graph, node, where)
         yield _error("CAD5703", what, f"{length} bytes", f"{len(node.params)} bytes", at)
     threads = node.block[0] * node.block[1] * node.block[2]
     inside = _within(node.grid, MAX_GRID) and _within(node.block, MAX_BLOCK) and threads <= MAX_THREADS
@@ -201,17 +207,21 @@ def _bad_launch(part: CudaPart, node: KernelNode, where: str, number: int) -> It
             f"a grid up to {MAX_GRID}, a block up to {MAX_BLOCK} and {MAX_THREADS} threads, {MAX_SHARED_BYTES} bytes"
         )
         got = f"grid {node.grid}, block {node.block}, {node.shared_bytes} bytes"
-        at = f"{where}, node {number}"
+        at = _place(graph, node, where)
         yield _error("CAD5706", "a launch has dimensions that no device takes", expected, got, at)
     names = [name for name, _ in node.attributes]
     if names != sorted(set(names)) or any(len(raw) != ATTRIBUTE_BYTES for _, raw in node.attributes):
         expected = f"{ATTRIBUTE_BYTES} bytes each, sorted"
-        at = f"{where}, node {number}"
+        at = _place(graph, node, where)
         yield _error("CAD5706", "the attributes of a launch make no sense", expected, shown(names), at)
     foreign = [name for name, raw in node.attributes if name not in LAUNCH_ATTRIBUTES and any(raw)]
     if foreign:
-        expected, at = f"some of {sorted(LAUNCH_ATTRIBUTES)}, or zeros", f"{where}, node {number}"
+        expected, at = f"some of {sorted(LAUNCH_ATTRIBUTES)}, or zeros", _place(graph, node, where)
         yield _error("CAD5706", "a launch has an attribute that no plan can fill", expected, str(foreign[0]), at)
+
+
+def _place(graph: Graph, node: GraphNode, where: str) -> str:
+    return f"{where}, node {graph.nodes.index(node)}"
 
 
 @lru_cache(maxsize=1 << 12)

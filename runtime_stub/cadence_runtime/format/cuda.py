@@ -59,7 +59,6 @@ class KernelNode(NamedTuple):
     shared_bytes: int
     params: bytes
     attributes: tuple[tuple[int, bytes], ...]
-    op: int
 
 
 class MemsetNode(NamedTuple):
@@ -70,7 +69,6 @@ class MemsetNode(NamedTuple):
     element_bytes: int
     width: int
     height: int
-    op: int
 
 
 class MemcpyNode(NamedTuple):
@@ -83,7 +81,6 @@ class MemcpyNode(NamedTuple):
     destination_height: int
     source_pitch: int
     source_height: int
-    op: int
 
 
 GraphNode = KernelNode | MemsetNode | MemcpyNode
@@ -115,7 +112,8 @@ class Edge(NamedTuple):
 @frozen
 class Graph:
     """One capture as a graph: nodes in a topological order, relocations sorted by (node, word), edges sorted.
-    `ops` name the tape ops that nodes came from (`aten::mm model.py:12`), indexed by a node's `op`.
+    `ops` name the tape ops that nodes came from (`aten::mm model.py:12`), and `node_ops` has an index of them for each
+    node, 0 where there are none.
     `philox` is, for a graph that draws, the arena offset of the 16 bytes (seed, offset) it reads and by how much the
     offset advances at each replay; else None."""
 
@@ -123,6 +121,7 @@ class Graph:
     relocations: Sequence[Relocation]
     edges: Sequence[Edge]
     ops: tuple[str, ...]
+    node_ops: Sequence[int]
     philox: tuple[int, int] | None = None
 
 

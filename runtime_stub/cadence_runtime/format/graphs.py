@@ -84,7 +84,7 @@ def encode_graphs(part: CudaPart | None) -> bytes:
 
 
 class _Pool:
-    """Nodes by number, without their ops, in the order in which they are first asked for."""
+    """Nodes by number, in the order in which they are first asked for."""
 
     def __init__(self, strings: _Strings) -> None:
         self._strings = strings
@@ -96,7 +96,7 @@ class _Pool:
         """Return a node's number. The node has to stay alive: one that graphs share is compared once."""
         known = self._known.get(id(node))
         if known is None:
-            known = self._known[id(node)] = self._numbers.setdefault(node._replace(op=0), len(self._numbers))
+            known = self._known[id(node)] = self._numbers.setdefault(node, len(self._numbers))
             if known == len(self._rows):
                 self._rows.append(_node(node, self._strings))
         return known
@@ -154,7 +154,7 @@ def _pitches(node: MemcpyNode) -> tuple[int, int, int, int]:
 
 def _graph(graph: Graph, strings: _Strings, pool: _Pool) -> list[int]:
     philox = (0, 0) if graph.philox is None else (graph.philox[0] + 1, graph.philox[1])
-    numbers = [(pool(node), node.op) for node in graph.nodes]
+    numbers = [(pool(node), op) for node, op in zip(graph.nodes, graph.node_ops, strict=True)]
     return [
         *philox,
         *_counted([strings(op)] for op in graph.ops),
@@ -215,7 +215,6 @@ class _Reader:
         self._node_strings: list[tuple[int, ...]] = []  # of each node of the pool, in which order they were numbered
         self._attributes: dict[tuple[int, ...], tuple[tuple[int, bytes], ...]] = {}
         self._string_order, self._node_order = _FirstUse(), _FirstUse()
-        self._nodes: dict[tuple[int, int], GraphNode] = {}
 
     def part(self, with_launches: bool) -> CudaPart:
         take = self.words.take
@@ -315,11 +314,11 @@ class _Reader:
             kernel, gx, gy, gz, bx, by, bz, shared, params = self.words.row(launch, LAUNCH_NAMES)
             attributes, asked = self._launch_attributes()
             self._node_strings.append((*asked, params))
-            return KernelNode(kernel, (gx, gy, gz), (bx, by, bz), shared, self.strings[params], attributes, 0)
+            return KernelNode(kernel, (gx, gy, gz), (bx, by, bz), shared, self.strings[params], attributes)
         self._node_strings.append(())
         if kind == FILL:
-            return MemsetNode._make((*self.words.many(5, "a fill"), 0))
-        return MemcpyNode._make((*self.words.many(7, "a copy"), 0))
+            return MemsetNode._make(self.words.many(5, "a fill"))
+        return MemcpyNode._make(self.words.many(7, "a copy"))
 
     def _launch_attributes(self) -> tuple[tuple[tuple[int, bytes], ...], tuple[int, ...]]:
         """Return the attributes of a launch, and the numbers of their strings. Most launches have the same few."""
@@ -340,14 +339,14 @@ class _Reader:
             raise self.words.out_of_range("no step of a generator that is not read", 0, 1, step)
         named = self.words.indices(self.words.count("ops"), len(self.strings), "a string")
         ops = tuple(map(self._text_of, named))
-        nodes = self._nodes_of(max(len(ops), 1))
+        nodes, node_ops = self._nodes_of(max(len(ops), 1))
         self._string_order(named)
         relocations = self._rows("relocations", Relocation, 3)
         edges = self._rows("edges", Edge, 5)
         for column in edges.columns()[2:]:
             if max(column, default=0) > MAX_EDGE_BYTE:
                 raise self.words.out_of_range("ports and type of an edge", 0, MAX_EDGE_BYTE + 1, max(column))
-        return Graph(nodes, relocations, edges, ops, (offset - 1, step) if offset else None)
+        return Graph(nodes, relocations, edges, ops, node_ops, (offset - 1, step) if offset else None)
 
     def _launches(self, graphs: int) -> tuple[Launch, ...]:
         """Read the launches, which are not just the graphs in their order: that needs no table."""
@@ -363,16 +362,13 @@ class _Reader:
         words = self.words.block(3 * self.words.count("moves", 3), "moves")
         return tuple(map(Move, words[::3], words[1::3], words[2::3]))
 
-    def _nodes_of(self, ops: int) -> tuple[GraphNode, ...]:
-        """Read the nodes of a graph with so many ops: nodes of the pool, each with its op. Graphs share equal ones."""
-        rows = self._pairs("nodes")
-        for row in dict.fromkeys(rows):
-            if row in self._nodes and row[1] < ops:
-                continue
-            number, op = row
-            if number >= len(self.pool) or op >= ops:
-                raise self.words.out_of_range("a node or an op", 0, max(len(self.pool), ops), max(row))
-            self._nodes[row] = self.pool[number]._replace(op=op)
-        for number in self._node_order(number for number, _ in rows):
+    def _nodes_of(self, ops: int) -> tuple[tuple[GraphNode, ...], tuple[int, ...]]:
+        """Read the nodes of a graph with so many ops, which are nodes of the pool, and the op of each."""
+        numbers, node_ops = self._rows("nodes", lambda *row: row, 2).columns()
+        if max(numbers, default=-1) >= len(self.pool) or max(node_ops, default=-1) >= ops:
+            rows = zip(numbers, node_ops, strict=True)
+            wrong = next(max(row) for row in rows if row[0] >= len(self.pool) or row[1] >= ops)
+            raise self.words.out_of_range("a node or an op", 0, max(len(self.pool), ops), wrong)
+        for number in self._node_order(numbers):
             self._string_order(self._node_strings[number])
-        return tuple(map(self._nodes.__getitem__, rows))
+        return tuple(map(self.pool.__getitem__, numbers)), tuple(node_ops)

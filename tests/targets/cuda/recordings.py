@@ -28,7 +28,7 @@ def launch(value: int) -> FreeKernel:
 def recording(value: int = 1, launches: int = 2) -> CudaRecording:
     """Return launches, a fill and a copy, in a row; every kind of buffer is pointed to."""
     nodes: list[FreeNode] = [launch(value + index) for index in range(launches)]
-    nodes += [MemsetNode(0, 7, 1, 64, 1, 0), MemcpyNode(32, 1, 1, 0, 0, 0, 0, 0)]
+    nodes += [MemsetNode(0, 7, 1, 64, 1), MemcpyNode(32, 1, 1, 0, 0, 0, 0)]
     buffers = [SCRATCH, LIBRARY, FOREIGN, 0]
     pointers = [Pointer(index, 0, buffers[index % 4], 8) for index in range(launches)]
     pointers += [Pointer(launches, 0, SCRATCH + 1, 0), Pointer(launches + 1, 0, 1, 0), Pointer(launches + 1, 8, 0, 4)]

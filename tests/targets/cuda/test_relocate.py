@@ -58,7 +58,7 @@ def test_fills_and_copies_point_into_buffers() -> None:
         return [RawMemset(base, 0, 7, 4, 64, 1), RawMemcpy(base + SIZE, base + 2 * SIZE + 4, 32, 1, 1, 0, 0, 0, 0)]
 
     graph = relocate(*pair(build), describe)
-    assert graph.nodes == (MemsetNode(0, 7, 4, 64, 1, 0), MemcpyNode(32, 1, 1, 0, 0, 0, 0, 0))
+    assert graph.nodes == (MemsetNode(0, 7, 4, 64, 1), MemcpyNode(32, 1, 1, 0, 0, 0, 0))
     assert graph.pointers == (Pointer(0, 0, 0, 0), Pointer(1, 0, 1, 0), Pointer(1, 8, 2, 4))
     assert graph.edges == (Edge(0, 1),)
 
