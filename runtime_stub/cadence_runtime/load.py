@@ -59,8 +59,10 @@ class _Ahead:
     def begin(self, target: str) -> None:
         """Begin, if the plan that is read turns out to be for CUDA."""
         if target == "cuda":
-            self._thread = Thread(target=self._run)
-            self._thread.start()
+            thread = Thread(target=self._run)
+            with suppress(RuntimeError):  # the system has no thread to give: then nothing is done ahead
+                thread.start()
+                self._thread = thread
 
     def wait(self) -> None:
         """Wait for the end."""

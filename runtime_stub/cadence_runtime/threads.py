@@ -1,6 +1,7 @@
 """Work on many items in a few threads, where most of it waits outside of Python: for a file, a digest, the driver."""
 
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from threading import Thread
 from typing import TypeVar
 
@@ -10,7 +11,7 @@ Result = TypeVar("Result")
 
 def side_by_side(work: Callable[[Item], Result], items: Sequence[Item], threads: int) -> list[Result]:
     """Return what `work` makes of each item, in order. Items are begun in order, by the caller's thread and others, up
-    to `threads` in all.
+    to `threads` in all, or fewer where the system gives no more.
 
     Where items fail, the first of them in the order of the items is raised, whatever came first in time; by then
     nothing runs any more.
@@ -28,9 +29,12 @@ def side_by_side(work: Callable[[Item], Result], items: Sequence[Item], threads:
             if errors:
                 return
 
-    others = [Thread(target=run) for _ in range(min(threads, len(items)) - 1)]
-    for other in others:
-        other.start()
+    others: list[Thread] = []
+    with suppress(RuntimeError):  # the system has no thread to give
+        for _ in range(min(threads, len(items)) - 1):
+            other = Thread(target=run)
+            other.start()
+            others.append(other)
     run()
     for other in others:
         other.join()

@@ -156,6 +156,16 @@ def test_the_context_is_made_while_the_plan_is_read(machine: Machine, monkeypatc
     assert machine.names().count("open") == machine.names().count("close")
 
 
+def test_without_a_thread_to_give_the_plan_still_loads(machine: Machine, monkeypatch: pytest.MonkeyPatch) -> None:
+    def refuse(thread: threading.Thread) -> None:
+        raise RuntimeError("can't start new thread")
+
+    monkeypatch.setattr(threading.Thread, "start", refuse)
+    with load(PLAN):
+        assert machine.names().count("open") == machine.names().count("close") + 1
+    assert all(driver.live == [] for driver in machine.drivers)
+
+
 def test_a_plan_that_is_refused_while_the_context_is_made_gives_it_back(machine: Machine, tmp_path: Path) -> None:
     damaged = tmp_path / "damaged.plan"
     content = bytearray(PLAN.read_bytes())

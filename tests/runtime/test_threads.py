@@ -1,6 +1,6 @@
 """Work side by side: every item once, results in order, and the first item that fails, not the first in time."""
 
-from threading import Barrier, Event, current_thread, enumerate
+from threading import Barrier, Event, Thread, current_thread, enumerate
 
 import pytest
 from hypothesis import given
@@ -47,3 +47,11 @@ def test_nothing_is_begun_behind_a_failure() -> None:
     with pytest.raises(KeyboardInterrupt):
         side_by_side(work, range(9), 1)
     assert begun == [0, 1, 2]
+
+
+def test_without_more_threads_the_caller_does_it_all(monkeypatch: pytest.MonkeyPatch) -> None:
+    def refuse(thread: Thread) -> None:
+        raise RuntimeError("can't start new thread")
+
+    monkeypatch.setattr(Thread, "start", refuse)
+    assert side_by_side(lambda _: current_thread(), range(3), 3) == [current_thread()] * 3

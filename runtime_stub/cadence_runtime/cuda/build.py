@@ -6,10 +6,9 @@ numpy; what is left a node is the driver's own call.
 
 from collections import defaultdict
 from collections.abc import Sequence
-from itertools import accumulate
+from itertools import accumulate, chain
 
 import numpy as np
-import numpy.typing as npt
 
 from cadence_runtime.cuda.driver import Driver, Handle
 from cadence_runtime.errors import DeviceError
@@ -26,16 +25,18 @@ class Parameters:
     the calls that add the nodes, and nothing longer."""
 
     def __init__(self, graph: Graph, kernels: Sequence[Kernel], base: int) -> None:
-        sizes = [len(node.params) if isinstance(node, KernelNode) else ADDRESSES_BYTES for node in graph.nodes]
-        padded = [-(-size // PARAM_ALIGNMENT) * PARAM_ALIGNMENT for size in sizes]
-        self.starts = [0, *accumulate(padded)][: len(padded)]
-        held = (
-            (node.params if isinstance(node, KernelNode) else b"").ljust(size, b"\0")
-            for node, size in zip(graph.nodes, padded, strict=True)
-        )
-        self.bytes = np.frombuffer(bytearray(b"".join(held) or bytes(PARAM_ALIGNMENT)), np.uint8)
+        """`starts` are where the bytes of each node begin, and `tables` the host addresses of their pointers."""
+        held = [node.params if isinstance(node, KernelNode) else bytes(ADDRESSES_BYTES) for node in graph.nodes]
+        padded = [raw + bytes(-len(raw) % PARAM_ALIGNMENT) for raw in held]
+        self.starts = [0, *accumulate(map(len, padded))][: len(padded)]
+        self._raw = bytearray(b"".join(padded) or PARAM_ALIGNMENT)
+        self.bytes = np.frombuffer(self._raw, np.uint8)
         self._relocate(graph, base)
-        self._point(graph, kernels)
+        offsets = [kernels[node.kernel].param_offsets if isinstance(node, KernelNode) else () for node in graph.nodes]
+        counts = np.array([len(row) for row in offsets], np.int64)
+        within = np.fromiter(chain.from_iterable(offsets), np.int64)
+        self._pointers = np.repeat(np.array(self.starts, np.int64), counts) + within + self.bytes.ctypes.data
+        self.tables: list[int] = (self._pointers.ctypes.data + 8 * (np.cumsum(counts) - counts)).tolist()
 
     def _relocate(self, graph: Graph, base: int) -> None:
         if not graph.relocations:
@@ -46,23 +47,10 @@ class Parameters:
         # Words need not be aligned to eight bytes, so they are written byte by byte.
         self.bytes[at[:, None] + np.arange(8)] = words.view(np.uint8).reshape(-1, 8)
 
-    def _point(self, graph: Graph, kernels: Sequence[Kernel]) -> None:
-        offsets: list[int] = []
-        self._tables = []
-        for node, start in zip(graph.nodes, self.starts, strict=True):
-            self._tables.append(8 * len(offsets))
-            if isinstance(node, KernelNode):
-                offsets.extend(start + offset for offset in kernels[node.kernel].param_offsets)
-        self.pointers: npt.NDArray[np.uint64] = np.array(offsets or [0], np.uint64) + np.uint64(self.bytes.ctypes.data)
-
-    def table(self, node: int) -> int:
-        """Return the host address of the node's array of parameter pointers."""
-        return int(self.pointers.ctypes.data) + self._tables[node]
-
     def word(self, node: int, word: int) -> int:
         """Return the relocated eight-byte word of a node."""
         start = self.starts[node] + word
-        return int.from_bytes(self.bytes[start : start + 8].tobytes(), "little")
+        return int.from_bytes(self._raw[start : start + 8], "little")
 
 
 def build(driver: Driver, graph: Graph, kernels: Sequence[Kernel], functions: Sequence[Handle], base: int) -> Handle:
@@ -71,9 +59,9 @@ def build(driver: Driver, graph: Graph, kernels: Sequence[Kernel], functions: Se
     made = driver.new_graph()
     try:
         nodes = _add_nodes(driver, made, graph, kernels, functions, parameters)
-        for edge in graph.edges:
-            if any(edge.data):
-                driver.add_edge(made, nodes[edge.before], nodes[edge.after], edge.data)
+        for before, after, *data in zip(*columns(graph.edges, 5), strict=True):
+            if any(data):
+                driver.add_edge(made, nodes[before], nodes[after], (data[0], data[1], data[2]))
     except BaseException:
         driver.destroy_graph(made)
         raise
@@ -90,15 +78,15 @@ def _add_nodes(
 ) -> list[Handle]:
     """Add every node with its plain dependencies; those that carry data are added by the caller."""
     after: dict[int, list[int]] = defaultdict(list)
-    for edge in graph.edges:
-        if not any(edge.data):
-            after[edge.after].append(edge.before)
+    for one, other, *data in zip(*columns(graph.edges, 5), strict=True):
+        if not any(data):
+            after[other].append(one)
     nodes: list[Handle] = []
     try:
         for index, node in enumerate(graph.nodes):
             before = [nodes[other] for other in after[index]]
             if isinstance(node, KernelNode):
-                added = driver.add_kernel(made, before, node, functions[node.kernel], parameters.table(index))
+                added = driver.add_kernel(made, before, node, functions[node.kernel], parameters.tables[index])
             elif isinstance(node, MemsetNode):
                 added = driver.add_memset(made, before, node, parameters.word(index, 0))
             else:
