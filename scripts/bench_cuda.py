@@ -34,73 +34,106 @@ def tokens(name: str, seed: int) -> Any:
     return np.random.default_rng(seed).integers(0, 6561, shape).astype(dtype)
 
 
-def times_ms(work: Callable[[], object]) -> tuple[float, float, float]:
-    """Return the quartiles of the time of some work in milliseconds."""
+def times_ms(work: Callable[[], object], rest: Callable[[], object] = lambda: None) -> tuple[float, float, float]:
+    """Return the quartiles of the time of some work in milliseconds; `rest` follows each time, and does not count."""
     found = []
     for _ in range(REPEATS):
         start = time.perf_counter()
         work()
         found.append((time.perf_counter() - start) * 1000)
+        rest()
     lower, middle, upper = statistics.quantiles(found, n=4)
     return lower, middle, upper
 
 
 def replay(name: str, folder: Path, started: float) -> dict[str, Any]:
     """Load the plan and push; must not import torch."""
-    from cadence_runtime.check import open_plan
-    from cadence_runtime.cuda.bindings import CudaDriver
-    from cadence_runtime.cuda.compatibility import arena_bytes, executable_bytes
-    from cadence_runtime.cuda.player import CudaPlayer
-    from cadence_runtime.session import LoadedPlan
-    from cadence_runtime.weights import WeightsFile, find_weights
+    from cadence_runtime import load
 
     imported = time.time()
-    path = folder / f"{name}.cuda.plan"
-    plan = open_plan(path)
-    opened = time.time()
-    driver = CudaDriver()
-    before = driver.open(0).free_bytes
-    weights = WeightsFile(find_weights(plan, str(path), None) or "")
-    context = time.time()
-    loaded = LoadedPlan(plan, CudaPlayer(plan, driver, weights.pieces))
+    loaded = load(folder / f"{name}.cuda.plan")
     resident = time.time()
-    event, argument = next(e.name for e in plan.program.events if e.run), MODELS[name][1]
-    session = loaded.session(seed=7)
-    outputs = session.push(event, **{argument: tokens(name, 0)})
+    steady = Steady(name, loaded)
     first = time.time()
-    for seed in range(1, 4):
-        outputs = session.push(event, **{argument: tokens(name, seed)})
-    after = driver.memory()[0]
-    player: Any = loaded._player
-    capture = max(player._resident._executables, key=lambda index: (len(player._resident.graph(index).nodes), index))
-
-    def launch() -> None:
-        player._resident.launch(capture)
-        driver.synchronize(player._resident.stream)
-
-    assert plan.cuda is not None and "torch" not in sys.modules  # noqa: S101 - what is measured
-    used = [plan.cuda.graphs[index] for index in player._resident._executables]
+    assert "torch" not in sys.modules  # noqa: S101 - what is measured
+    outputs = steady.to_the_end()
     return {
         "first_output_s": first - started,
         "import_s": imported - started,
-        "open_plan_s": opened - imported,
-        "context_s": context - opened,
-        "load_s": resident - context,
+        "load_s": resident - imported,
         "build_and_first_push_s": first - resident,
-        "replay_ms": times_ms(launch),
-        "push_ms": times_ms(lambda: session.push(event, **{argument: tokens(name, 9)})),
-        "nodes": len(player._resident.graph(capture).nodes),
-        "plan_bytes": path.stat().st_size,
-        "arena_bytes": arena_bytes(plan),
-        "beyond_arena_bytes": before - after - arena_bytes(plan),
-        "executables_predicted_bytes": executable_bytes(plan.cuda)
-        * sum(len(g.nodes) for g in used)
-        // max(1, sum(len(g.nodes) for g in plan.cuda.graphs)),
-        "output_values": len({float(value) for value in next(iter(outputs)).outputs["audio"].ravel()[:200]}),
+        "replay_ms": times_ms(steady.launch),
+        "host_ms": times_ms(steady.issue, steady.wait),
+        "push_ms": times_ms(steady.push),
+        "launches": len(steady.captures),
+        "nodes": sum(len(steady.resident.graph(capture).nodes) for capture in steady.captures),
+        "plan_bytes": (folder / f"{name}.cuda.plan").stat().st_size,
+        "output_values": len({float(value) for value in outputs["audio"].ravel()[:200]}),
     }
 
 
-def stock(name: str, started: float) -> dict[str, Any]:
+def memory(name: str, folder: Path, started: float) -> dict[str, Any]:
+    """Load the plan, push until no key is new, and compare what the device has lost with what `inspect` predicts."""
+    from cadence_runtime import load
+    from cadence_runtime.cuda.bindings import CudaDriver
+    from cadencec.inspect import inspect
+
+    path = folder / f"{name}.cuda.plan"
+    driver = CudaDriver()
+    before = driver.open(0).free_bytes  # behind the context
+    steady = Steady(name, load(path))
+    steady.to_the_end()
+    used, found = before - driver.memory()[0], inspect(path)
+    assert found.cuda is not None  # noqa: S101
+    beyond = found.cuda.executables_bytes + found.cuda.kernels_bytes
+    return {
+        "arena_bytes": found.arena_bytes,
+        "beyond_arena_bytes": used - found.arena_bytes,
+        "beyond_arena_predicted_bytes": beyond,
+        "ratio": beyond / (used - found.arena_bytes),
+        "context_bytes": driver.memory()[1] - before,
+    }
+
+
+class Steady:
+    """A session that comes to the push that can go on for ever."""
+
+    def __init__(self, name: str, loaded: Any) -> None:
+        self.name, self.loaded, self.session = name, loaded, loaded.session(seed=7)
+        self.event = next(event.name for event in loaded.plan.program.events if event.run)
+        self.resident = loaded._player._resident
+        self.captures: tuple[int, ...] = ()
+        self.push()
+
+    def push(self, seed: int = 9) -> Any:
+        (record,) = self.session.push(self.event, **{MODELS[self.name][1]: tokens(self.name, seed)})
+        return record.outputs
+
+    def to_the_end(self) -> Any:
+        """Push until the state stays what it is, and note the captures of such a push; return the last outputs."""
+        while True:
+            node, outputs = self.session._node, self.push()
+            if self.session._node == node:
+                break
+        rows = self.loaded.plan.transitions
+        events = self.loaded.plan.program.events
+        row = next(r for r in rows if r.source == node and events[r.event].name == self.event)
+        self.captures = row.captures
+        return outputs
+
+    def issue(self) -> None:
+        for capture in self.captures:
+            self.resident.launch(capture)
+
+    def wait(self) -> None:
+        self.resident.synchronize()
+
+    def launch(self) -> None:
+        self.issue()
+        self.wait()
+
+
+def stock(name: str, folder: Path, started: float) -> dict[str, Any]:
     """Build the model, run it, capture it the way torch does, and replay that."""
     import torch
 
@@ -153,6 +186,9 @@ def stock(name: str, started: float) -> dict[str, Any]:
     return result
 
 
+CHILDREN = {"replay": replay, "memory": memory, "stock": stock}
+
+
 def child(*arguments: str) -> dict[str, Any]:
     paths = os.pathsep.join([str(ROOT), str(ROOT / "runtime_stub"), os.environ.get("PYTHONPATH", "")])
     command = [sys.executable, __file__, *arguments, repr(time.time())]
@@ -187,15 +223,14 @@ def compiled(name: str, folder: Path) -> None:
 
 
 def main() -> None:
-    if sys.argv[1] in ("replay", "stock"):
+    if sys.argv[1] in CHILDREN:
         kind, name, folder, started = sys.argv[1:]
-        result = replay(name, Path(folder), float(started)) if kind == "replay" else stock(name, float(started))
-        print(json.dumps(result))
+        print(json.dumps(CHILDREN[kind](name, Path(folder), float(started))))
         return
     name, folder = sys.argv[1], Path(sys.argv[2])
     folder.mkdir(parents=True, exist_ok=True)
     compiled(name, folder)
-    for kind in ("replay", "replay", "stock"):
+    for kind in ("replay", "replay", "memory", "stock"):
         print(kind, json.dumps(child(kind, name, str(folder)), indent=1))
 
 

@@ -5,7 +5,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
 
-from cadence_runtime.cuda.compatibility import executable_bytes, graph_bytes
+from cadence_runtime.cuda.compatibility import executable_bytes, graph_bytes, kernels_bytes
 from cadence_runtime.errors import raise_all
 from cadence_runtime.format.file import CODECS
 from cadence_runtime.format.outline import Outline, read_outline
@@ -90,7 +90,8 @@ class Image:
 class Cuda:
     """The CUDA part: nodes and relocations counted over all graphs, and the nodes of each capture. The device memory
     that a load takes is predicted: the arena, and an executable for each graph that runs, `largest_executable_bytes` at
-    least; the context and the code of kernels come on top."""
+    least, and `kernels_bytes` for local memory and code (None where the plan does not say); the context comes on
+    top."""
 
     compute_capability: str
     driver: int
@@ -103,6 +104,7 @@ class Cuda:
     snapshot_bytes: int
     largest_executable_bytes: int
     executables_bytes: int
+    kernels_bytes: int | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -290,4 +292,5 @@ def _cuda(plan: Plan) -> Cuda | None:
         snapshot_bytes=sum(snapshot.size_bytes for snapshot in part.snapshots),
         largest_executable_bytes=max(map(graph_bytes, part.graphs), default=0),
         executables_bytes=executable_bytes(part),
+        kernels_bytes=kernels_bytes(plan),
     )

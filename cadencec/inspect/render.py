@@ -138,9 +138,10 @@ def _cuda(found: Inspection, console: Console) -> None:
     _line(console, f"{_many(cuda.graph_nodes, 'graph node')}, {_many(cuda.relocations, 'relocation')}")
     _line(console, f"library memory: {_many(cuda.snapshots, 'buffer')}, {bytes_text(cuda.snapshot_bytes)}")
     some, every = bytes_text(cuda.largest_executable_bytes), bytes_text(cuda.executables_bytes)
+    kernels = "" if cuda.kernels_bytes is None else f"{bytes_text(cuda.kernels_bytes)} of kernels, "
     _line(
         console,
-        f"predicted device memory: {bytes_text(found.arena_bytes)} of arena and {some} to {every} of executables,"
+        f"predicted device memory: {bytes_text(found.arena_bytes)} of arena, {kernels}{some} to {every} of executables,"
         " besides the context",
     )
     libraries = sorted({image.library for image in cuda.images})

@@ -43,7 +43,7 @@ class FakeDriver:
 
     def open(self, device: int) -> DeviceInfo:
         self._note("open", device)
-        return DeviceInfo("fake", self.capability, self.version, self.free_bytes, 1 << 41)
+        return DeviceInfo("fake", self.capability, self.version, self.free_bytes, 1 << 41, 1 << 18)
 
     def close(self) -> None:
         self._note("close")

@@ -7,7 +7,7 @@ from cadence_runtime.cuda.compatibility import NODE_BYTES, device_reasons
 from cadence_runtime.cuda.driver import DeviceInfo
 from tests.cuda.test_resident import PART, plan
 
-HERE = DeviceInfo("NVIDIA H200", (9, 0), 13000, 1 << 30, 1 << 37)
+HERE = DeviceInfo("NVIDIA H200", (9, 0), 13000, 1 << 30, 1 << 37, 1 << 18)
 
 
 def reasons(info: DeviceInfo) -> list[str]:
@@ -19,7 +19,7 @@ def test_the_device_of_the_build_has_no_reasons() -> None:
 
 
 def test_a_newer_driver_is_no_reason() -> None:
-    assert reasons(DeviceInfo("NVIDIA H200", (9, 0), 13010, 1 << 30, 1 << 37)) == []
+    assert reasons(DeviceInfo("NVIDIA H200", (9, 0), 13010, 1 << 30, 1 << 37, 1 << 18)) == []
 
 
 def test_every_reason_at_once() -> None:
@@ -36,7 +36,8 @@ def test_every_reason_at_once() -> None:
         "  got:      CUDA 12.4\n"
         "  hint:     update the NVIDIA driver",
         "CAD6012: the device has too little free memory\n"
-        f"  expected: {1536 + NODE_BYTES} bytes: 1536 of arena and {NODE_BYTES} of the largest executable\n"
+        f"  expected: {1536 + 4096 + NODE_BYTES} bytes: 1536 of arena, 4096 of kernels and {NODE_BYTES} of the largest"
+        " executable\n"
         "  got:      100 bytes free of 200\n"
         "  hint:     close what else runs on the device",
     ]

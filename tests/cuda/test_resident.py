@@ -52,6 +52,7 @@ def plan() -> Any:
         constants=(),
         captures=(SimpleNamespace(key=SimpleNamespace(stage="step")),) * 3,
         blobs=(b"cubin of the test", b"table of 16 byte"),
+        provenance=SimpleNamespace(environment=(("gpu.kernels.bytes", "4096"),)),
     )
 
 

@@ -7,8 +7,10 @@ import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
+from cadence_runtime.cuda.compatibility import KERNELS_BYTES
 from cadence_runtime.cuda.driver import DeviceInfo
-from cadence_runtime.format.cuda import Launch
+from cadence_runtime.format.cubin import read_cubin
+from cadence_runtime.format.cuda import CudaPart, Launch
 from cadence_runtime.format.plan import Capture, Plan, Section
 from cadence_runtime.format.tape import ITEM_BYTES, Binding, Storage, Tape, View
 from cadencec.arena.planner import Buffer, Packing, aligned
@@ -20,6 +22,9 @@ from cadencec.targets.cuda.part import PartBuilder, PlacedRecording
 from cadencec.targets.cuda.placement import SlotName
 from cadencec.targets.cuda.recording import ScratchBuffer
 from cadencec.targets.cuda.rows import Member, Rows, moves, rows_of
+
+PAGE_BYTES = 2 << 20
+"""The driver takes device memory in pages of this size."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,15 +73,28 @@ def finish(
     )
     sections.append(Section("library", library.lower, library.size_bytes, library.size_bytes, "in a row"))
     tapes, tape_of = _interfaces(plan)
+    part = builder.finish(base, info.compute_capability, info.driver, launches)
+    predicted = (KERNELS_BYTES, str(kernels_bytes(part, library.blobs, info.threads)))
     return replace(
         plan,
         target="cuda",
+        provenance=replace(plan.provenance, environment=tuple(sorted((*plan.provenance.environment, predicted)))),
         tapes=tapes,
         captures=tuple(replace(capture, tape=tape_of[capture.tape], scratch=()) for capture in plan.captures),
         sections=tuple(sections),
         blobs=tuple(library.blobs),
-        cuda=builder.finish(base, info.compute_capability, info.driver, launches),
+        cuda=part,
     )
+
+
+def kernels_bytes(part: CudaPart, blobs: Sequence[bytes], threads: int) -> int:
+    """Return what kernels will take on the device beside executables: local memory for as many threads as it holds at
+    once, each with as much as the function of the images that has most, and their code. The driver takes it in pages
+    when the first kernel is asked for."""
+    images = [read_cubin(blobs[image.blob]) for image in part.images]
+    local = threads * max((image.local_bytes() for image in images), default=0)
+    code = sum(images[kernel.image].code_bytes(kernel.name) for kernel in part.kernels)
+    return sum(-(-size // PAGE_BYTES) * PAGE_BYTES for size in (local, code))
 
 
 def _scratch(offset: int, packings: Sequence[Packing]) -> Section:

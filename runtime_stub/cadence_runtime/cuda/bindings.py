@@ -52,7 +52,10 @@ class CudaDriver:
         minor = call("cuDeviceGetAttribute", attribute.CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MINOR, self._device)
         name = call("cuDeviceGetName", 256, self._device).split(b"\0", 1)[0].decode()
         free, total = self.memory()
-        return DeviceInfo(name, (int(major), int(minor)), int(call("cuDriverGetVersion")), free, total)
+        units = call("cuDeviceGetAttribute", attribute.CU_DEVICE_ATTRIBUTE_MULTIPROCESSOR_COUNT, self._device)
+        each = call("cuDeviceGetAttribute", attribute.CU_DEVICE_ATTRIBUTE_MAX_THREADS_PER_MULTIPROCESSOR, self._device)
+        threads = int(units) * int(each)
+        return DeviceInfo(name, (int(major), int(minor)), int(call("cuDriverGetVersion")), free, total, threads)
 
     def close(self) -> None:
         if self._context is not None:

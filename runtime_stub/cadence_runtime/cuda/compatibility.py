@@ -11,6 +11,10 @@ NODE_BYTES = 3072
 """Device memory that an executable takes for each node (measured: 34 MB for 11,207 nodes)."""
 
 
+KERNELS_BYTES = "gpu.kernels.bytes"
+"""What the environment of a plan calls the device memory that its kernels take beside executables, as predicted."""
+
+
 def arena_bytes(plan: Plan) -> int:
     """Return the size of the plan's arena."""
     return max(section.offset + section.size_bytes for section in plan.sections)
@@ -24,6 +28,13 @@ def graph_bytes(graph: Graph) -> int:
 def executable_bytes(part: CudaPart) -> int:
     """Return what the executables of all graphs take on the device, as predicted."""
     return sum(map(graph_bytes, part.graphs))
+
+
+def kernels_bytes(plan: Plan) -> int | None:
+    """Return what the kernels take on the device beside executables, as predicted by the compiler; None for a plan of a
+    compiler that did not."""
+    found = dict(plan.provenance.environment).get(KERNELS_BYTES, "")
+    return int(found) if found.isdecimal() else None
 
 
 def device_reasons(plan: Plan, part: CudaPart, info: DeviceInfo) -> Iterator[IncompatibleError]:
@@ -45,12 +56,13 @@ def device_reasons(plan: Plan, part: CudaPart, info: DeviceInfo) -> Iterator[Inc
             hint="update the NVIDIA driver",
         )
     largest = max(map(graph_bytes, part.graphs), default=0)
-    needed = arena_bytes(plan) + largest
+    arena, kernels = arena_bytes(plan), kernels_bytes(plan) or 0
+    needed = arena + kernels + largest
     if needed > info.free_bytes:
         yield IncompatibleError(
             "CAD6012",
             "the device has too little free memory",
-            expected=f"{needed} bytes: {arena_bytes(plan)} of arena and {largest} of the largest executable",
+            expected=f"{needed} bytes: {arena} of arena, {kernels} of kernels and {largest} of the largest executable",
             got=f"{info.free_bytes} bytes free of {info.total_bytes}",
             hint="close what else runs on the device",
         )
@@ -58,11 +70,11 @@ def device_reasons(plan: Plan, part: CudaPart, info: DeviceInfo) -> Iterator[Inc
 
 def device_remarks(plan: Plan, part: CudaPart, info: DeviceInfo) -> Iterator[str]:
     """Yield what makes the plan less than it could be on a device that it loads on."""
-    needed, free = executable_bytes(part), info.free_bytes - arena_bytes(plan)
+    needed, free = executable_bytes(part), info.free_bytes - arena_bytes(plan) - (kernels_bytes(plan) or 0)
     if needed > free:
         yield (
-            f"the executables of all captures take {needed} bytes, and the arena leaves {free}: give `load` a budget"
-            " below that, and captures that ran longest ago are built again when they come"
+            f"the executables of all captures take {needed} bytes, and arena and kernels leave {free}: give `load` a"
+            " budget below that, and captures that ran longest ago are built again when they come"
         )
 
 

@@ -20,13 +20,15 @@ Handle = Any
 
 @frozen
 class DeviceInfo:
-    """What compatibility depends on. `driver` is cuDriverGetVersion's number (13000 for CUDA 13.0)."""
+    """What compatibility depends on. `driver` is cuDriverGetVersion's number (13000 for CUDA 13.0); `threads` is how
+    many threads can be on the device at once."""
 
     name: str
     compute_capability: tuple[int, int]
     driver: int
     free_bytes: int
     total_bytes: int
+    threads: int
 
 
 class Driver(Protocol):

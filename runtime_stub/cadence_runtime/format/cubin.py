@@ -6,6 +6,8 @@ behind the end. Here every table is held to the bytes that are there, and a kern
     .text.NAME       the code of kernel NAME
     .nv.info.NAME    records: format u8, attribute u8, size u16, content; attribute 0x17 is one parameter,
                      (index u32, ordinal u16, offset u16, flags u32), its size in the upper 14 bits of the flags
+    .nv.info         records of the whole image; attribute 0x11 is the local memory of a thread in one function,
+                     (symbol u32, bytes u32)
 """
 
 import struct
@@ -18,12 +20,13 @@ MAGIC = b"\x7fELF\x02\x01\x01"
 MACHINE = 190
 NO_BYTES = 8
 """The type of a section that takes no bytes of the file."""
-SIZED, PARAMETER = 4, 0x17
+SIZED, FRAME, PARAMETER = 4, 0x11, 0x17
 _HEADER = struct.Struct("<16xHHIQQQIHHHHHH")
 _SECTION = struct.Struct("<IIQQQQIIQQ")
 _SEGMENT = struct.Struct("<IIQQQQQQ")
 _RECORD = struct.Struct("<BBH")
 _PARAMETER = struct.Struct("<IHHI")
+_FRAME = struct.Struct("<II")
 
 
 class CubinError(Exception):
@@ -43,9 +46,30 @@ class Cubin:
 
     def parameters(self, name: str) -> tuple[tuple[int, int], ...]:
         """Return (offset, size) of each parameter of a kernel, in order; none where the image does not tell."""
-        lower, upper = self.sections.get(f".nv.info.{name}", (0, 0))
-        found = sorted(_parameters(self.image[lower:upper]))
+        rows = map(_PARAMETER.unpack, self._records(f".nv.info.{name}", PARAMETER, _PARAMETER.size))
+        found = sorted((ordinal, offset, flags >> 18) for _, ordinal, offset, flags in rows)
         return tuple((offset, size) for _, offset, size in found)
+
+    def code_bytes(self, name: str) -> int:
+        """Return the size of a kernel's code."""
+        lower, upper = self.sections.get(f".text.{name}", (0, 0))
+        return upper - lower
+
+    def local_bytes(self) -> int:
+        """Return the local memory of a thread, in the function of the image that has most."""
+        return max((_FRAME.unpack(data)[1] for data in self._records(".nv.info", FRAME, _FRAME.size)), default=0)
+
+    def _records(self, section: str, wanted: int, size_bytes: int) -> Iterator[bytes]:
+        """Yield the contents of the records of an attribute that have a size."""
+        at, upper = self.sections.get(section, (0, 0))
+        while at + _RECORD.size <= upper:
+            form, attribute, size = _RECORD.unpack_from(self.image, at)
+            at += _RECORD.size
+            if form != SIZED:
+                continue  # the content stands in the place of the size
+            if attribute == wanted and size == size_bytes and at + size <= upper:
+                yield self.image[at : at + size]
+            at += size
 
 
 def read_cubin(image: bytes) -> Cubin:
@@ -89,17 +113,3 @@ def _named(image: bytes, rows: list[tuple[int, ...]], names: int) -> dict[str, t
 def _check_inside(image: bytes, offset: int, size_bytes: int, what: str) -> None:
     if offset + size_bytes > len(image):
         raise CubinError(f"{what} up to byte {offset + size_bytes} of {len(image)}")
-
-
-def _parameters(records: bytes) -> Iterator[tuple[int, int, int]]:
-    """Yield (ordinal, offset, size) of each parameter."""
-    at = 0
-    while at + _RECORD.size <= len(records):
-        form, attribute, size = _RECORD.unpack_from(records, at)
-        at += _RECORD.size
-        if form != SIZED:
-            continue  # the content stands in the place of the size
-        if attribute == PARAMETER and size == _PARAMETER.size and at + size <= len(records):
-            _, ordinal, offset, flags = _PARAMETER.unpack_from(records, at)
-            yield ordinal, offset, flags >> 18
-        at += size

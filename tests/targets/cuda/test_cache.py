@@ -119,7 +119,7 @@ def made(folder: Path, recorder: Recorder, monkeypatch: pytest.MonkeyPatch) -> t
     generator = SimpleNamespace(get_state=lambda: torch.zeros(16), set_state=lambda state: None)
     monkeypatch.setattr(torch.cuda, "default_generators", (generator,))
     cache, told = opened(folder)
-    info = DeviceInfo("fake", (9, 0), 13000, 1 << 40, 1 << 41)
+    info = DeviceInfo("fake", (9, 0), 13000, 1 << 40, 1 << 41, 1 << 18)
     collector: Any = SimpleNamespace(images=IMAGES)
     rest: Any = None
     return target.CudaTarget(info, cache, told, collector, rest, recorder)  # type: ignore[arg-type]

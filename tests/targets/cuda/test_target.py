@@ -75,7 +75,7 @@ def backend(monkeypatch: pytest.MonkeyPatch) -> Callable[[Recorder], None]:
             assert (wanted, cache is not None) == ("cuda", True)
             told: list[str] = []
             kept = CaptureCache(cache, told.append)  # type: ignore[arg-type]
-            info = DeviceInfo("fake", (9, 0), 13000, 1 << 40, 1 << 41)
+            info = DeviceInfo("fake", (9, 0), 13000, 1 << 40, 1 << 41, 1 << 18)
             held: Any = SimpleNamespace(images=IMAGES, base=BASE)
             rest: Any = recorder
             return target.CudaTarget(info, kept, told, held, held, rest, device=torch.device("cpu"))
