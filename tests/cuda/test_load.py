@@ -95,8 +95,9 @@ def test_executables_that_do_not_all_fit_are_a_remark(machine: Machine) -> None:
     report = check(PLAN)
     assert report.verdict == "suboptimal"
     assert report.remarks == (
-        f"the executables of all captures take {NODE_BYTES * NODES} bytes, and arena and kernels leave {NODE_BYTES * 20}:"
-        " give `load` a budget below that, and captures that ran longest ago are built again when they come",
+        f"the executables of all captures take {NODE_BYTES * NODES} bytes, and arena and kernels leave"
+        f" {NODE_BYTES * 20}: give `load` a budget below that, and captures that ran longest ago are built again when"
+        " they come",
     )
     with load(PLAN, warm=True, budget_bytes=NODE_BYTES * 20):
         assert 0 < machine.names().count("instantiate") < 14
