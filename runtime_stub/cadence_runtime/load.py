@@ -49,34 +49,38 @@ def load(
 
 
 class _Ahead:
-    """What every load on CUDA needs, done by a thread while the plan is read: the device's context, which is kept until
-    the load is over, and the imports of the player. Nothing of the plan is used, and nothing is allocated for it."""
+    """What every load on CUDA needs, done by two threads while the plan is read: the device's context, which is kept
+    until the load is over, and the imports of the player. Nothing of the plan is used, and nothing is allocated for it.
+    Whatever stands in the way is met again on the load's own thread, and told there."""
 
     def __init__(self) -> None:
-        self._thread: Thread | None = None
+        self._threads: list[Thread] = []
         self._held = ExitStack()
 
     def begin(self, target: str) -> None:
         """Begin, if the plan that is read turns out to be for CUDA."""
         if target == "cuda":
-            thread = Thread(target=self._run)
-            with suppress(RuntimeError):  # the system has no thread to give: then nothing is done ahead
-                thread.start()
-                self._thread = thread
+            for work in (self._make_context, self._import_player):
+                thread = Thread(target=work)
+                with suppress(RuntimeError):  # the system has no thread to give: then this is not done ahead
+                    thread.start()
+                    self._threads.append(thread)
 
     def wait(self) -> None:
         """Wait for the end."""
-        if self._thread is not None:
-            self._thread.join()
+        for thread in self._threads:
+            thread.join()
 
-    def _run(self) -> None:
-        with suppress(Exception):  # whatever stands in the way is met again on the load's own thread
+    def _make_context(self) -> None:
+        with suppress(Exception):
             from cadence_runtime.cuda import driver as door
 
             driver = door.system_driver()
             driver.open(0)
             self._held.callback(driver.close)
 
+    def _import_player(self) -> None:
+        with suppress(Exception):
             import cadence_runtime.cuda.player  # noqa: F401
 
     def __enter__(self) -> Self:
