@@ -6,7 +6,7 @@ import click
 
 from cadencec import __version__
 from cadencec.cli import streams
-from cadencec.cli.live import serve_verb
+from cadencec.cli.live import bench_verb, serve_verb
 from cadencec.cli.options import (
     COMPLETE,
     FILE,
@@ -351,6 +351,7 @@ def report_verb(as_json: bool, **given: Any) -> None:
         streams.put(f"{written.path}: {written.size_bytes:,} bytes")
 
 
+app.add_command(bench_verb)
 app.add_command(serve_verb)
 
 

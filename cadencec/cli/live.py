@@ -1,4 +1,4 @@
-"""The verb of live sessions: `serve`."""
+"""The verbs of live sessions: `bench` and `serve`."""
 
 from collections.abc import Callable
 from typing import Any
@@ -6,7 +6,15 @@ from typing import Any
 import click
 
 from cadencec.cli import streams
-from cadencec.cli.options import FILE, examples, json_option
+from cadencec.cli.options import (
+    FILE,
+    examples,
+    file_option,
+    json_option,
+    policy_option,
+    set_option,
+    weights_option,
+)
 from cadencec.serve import OPTIONS, Option
 
 Command = Callable[..., Any]
@@ -24,6 +32,46 @@ def _server_option(option: Option) -> Callable[[Command], Command]:
         return click.option(option.flag, is_flag=True, help=option.text)
     kind = FILE if option.metavar == "FILE" else option.kind
     return click.option(option.flag, type=kind, metavar=option.metavar, multiple=option.repeats, help=option.text)
+
+
+@click.command(
+    "bench",
+    epilog=examples(
+        "cadencec bench silero-vad.cpu.plan --spec specs/silero_vad.yaml",
+        "cadencec bench model.cpu.plan --spec model.yaml --live --ahead 20 --plot lateness.svg",
+        "cadencec bench model.cpu.plan --spec model.yaml --live --sessions 10 --sessions 50",
+    ),
+)
+@click.argument("plan", type=FILE)
+@file_option("--spec", metavar="SPEC", text="The clock spec that the plan was compiled from.", required=True)
+@weights_option
+@policy_option
+@click.option("--live", is_flag=True, help="Run sessions in real time, each bringing a unit a cadence.")
+@click.option("--sessions", type=click.IntRange(min=1), multiple=True, metavar="N",
+              help="Run so many; by default the most with no unit late are looked for. Repeatable.")  # fmt: skip
+@click.option("--seconds", type=click.FloatRange(min=0.1), default=5.0, show_default=True, help="Length of a run.")
+@click.option("--ahead", type=click.FloatRange(min=0), default=0.0, show_default=True, metavar="MS",
+              help="Milliseconds of each cadence that something else takes first.")  # fmt: skip
+@click.option("--lanes", type=click.IntRange(min=0), metavar="COUNT",
+              help="Threads of the replay; 0 for the loop's own. By default what suits the pushes.")  # fmt: skip
+@click.option("--seed", type=int, default=0, show_default=True, help="Seed of the talk and its inputs.")
+@file_option("--plot", metavar="FILE", text="Also draw lateness over sessions (SVG); with --live.")
+@set_option
+@json_option
+def bench_verb(as_json: bool, **given: Any) -> None:
+    """Time the replay of a plan against the stock model.
+
+    Both hear the same random talk: by default one push after the other, in turns. With --live, N sessions of the stock
+    loop, then N of the replay, each in real time.
+    """
+    from cadencec.bench import Request, bench_file, render, to_json
+
+    with streams.progress() as progress:
+        found = bench_file(Request(**given), progress)
+    if as_json:
+        streams.put_json("cadencec.bench/1", to_json(found))
+    else:
+        streams.put(render(found))
 
 
 @click.command(

@@ -12,17 +12,11 @@ from pathlib import Path
 import torch
 
 from cadence_runtime import Policy, load
-from cadence_runtime.errors import IncompatibleError
-from cadence_runtime.format.plan import Plan
 from cadence_runtime.session import LoadedPlan
-from cadencec.plan.release import apply_release, read_release
+from cadencec.plan.stock import check_spec, stock_jobs
 from cadencec.spec.load import load_spec
 from cadencec.spec.spec import Spec
-from cadencec.trace.jobs import Jobs
-from cadencec.trace.leaves import declared_leaves
-from cadencec.trace.model import load_model
 from cadencec.trace.numerics import applied
-from cadencec.trace.weights import collect_weights
 from cadencec.verify.pair import Pair, Tally
 from cadencec.verify.report import VerifyReport
 
@@ -78,7 +72,7 @@ def verify_loaded(
     check_spec(loaded.plan, spec)
     with torch.random.fork_rng(devices=[]), applied(spec.numerics):
         progress("build", 0, len(SESSIONS))
-        models = {name: _stock_jobs(spec) for name in SESSIONS}
+        models = {name: stock_jobs(spec) for name in SESSIONS}
         tally = Tally(loaded.plan)
         for walk in range(walks):
             choose = random.Random(f"{seed}/{walk}")  # noqa: S311
@@ -97,21 +91,3 @@ def _walk(pairs: list[Pair], events: int, choose: random.Random) -> None:
         choose.choice(live).advance(choose)
     for pair in pairs:
         pair.finish()
-
-
-def check_spec(plan: Plan, spec: Spec) -> None:
-    """Raise IncompatibleError CAD6901 unless the plan was compiled from exactly this spec."""
-    if plan.provenance.spec_sha256 != spec.sha256:
-        raise IncompatibleError(
-            "CAD6901",
-            f"the plan was compiled from another spec than `{spec.path}`",
-            expected=plan.provenance.spec_sha256,
-            got=spec.sha256,
-            hint="name the spec of this plan, with the same `--set`, or compile it anew",
-        )
-
-
-def _stock_jobs(spec: Spec) -> Jobs:
-    model = load_model(spec.model.entry, dict(spec.model.options), Path(spec.path).parent)
-    apply_release(read_release(spec), collect_weights(model.adapter), spec.where("model.weights.file"))
-    return Jobs(spec.program, declared_leaves(spec.program, spec.where), model)

@@ -6,10 +6,7 @@ push before it ran, so that each key is run where it really occurs, on a state t
 
 from collections import deque
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from typing import Any
-
-import numpy as np
-from numpy.typing import NDArray
+from typing import TYPE_CHECKING, Any
 
 from cadence_runtime.choices import declared_shapes
 from cadence_runtime.errors import SessionError
@@ -17,8 +14,11 @@ from cadence_runtime.format.plan import Plan, Transition
 from cadence_runtime.frozen import frozen
 from cadence_runtime.inputs import intakes
 
+if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
+
 Sizes = tuple[int, ...]
-Arrays = dict[str, NDArray[np.generic]]
 
 
 @frozen
@@ -31,7 +31,7 @@ class Move:
     choices: Mapping[str, int]
     transition: Transition
 
-    def arrays(self, fill: Callable[[str, str, Sizes], NDArray[np.generic]]) -> dict[str, Any]:
+    def arrays(self, fill: "Callable[[str, str, Sizes], NDArray[np.generic]]") -> dict[str, Any]:
         """Return what to push: an array by `fill(name, dtype, sizes)` for each input, and the choices."""
         return {**{name: fill(name, *form) for name, form in self.forms.items()}, **self.choices}
 
@@ -92,23 +92,16 @@ class Moves:
         return []
 
 
-def zeros(name: str, dtype: str, sizes: Sizes) -> NDArray[np.generic]:
+def zeros(name: str, dtype: str, sizes: Sizes) -> "NDArray[np.generic]":
     """Return an array of zeros. Raises SessionError CAD7061 for a dtype that numpy does not know."""
+    import numpy as np
+
     return np.zeros(sizes, _dtype(name, dtype))
 
 
-def noise(choose: np.random.Generator) -> Callable[[str, str, Sizes], NDArray[np.generic]]:
-    """Return a fill of random floats, normally distributed, and of zeros for all other dtypes: what integers mean, and
-    up to where, is the model's business."""
-
-    def fill(name: str, dtype: str, sizes: Sizes) -> NDArray[np.generic]:
-        kind = _dtype(name, dtype)
-        return choose.standard_normal(sizes).astype(kind) if kind.kind == "f" else np.zeros(sizes, kind)
-
-    return fill
-
-
 def _dtype(name: str, dtype: str) -> "np.dtype[np.generic]":
+    import numpy as np
+
     try:
         return np.dtype(dtype)
     except TypeError:

@@ -32,7 +32,7 @@ OPTIONS = (
     Option("--port", int, "The port; 8712 by default, 0 for any.", "PORT"),
     Option("--token-file", str, "A file with the word that clients must bring as their bearer token.", "FILE"),
     Option("--origin", str, "Let pages of this origin in. Repeatable; none by default.", "URL", repeats=True),
-    Option("--lanes", int, "Lanes; as many as the cores hold by default.", "COUNT", lower=1),
+    Option("--lanes", int, "Threads that do pushes, 0 for the server's own; by default what suits them.", "COUNT"),
     Option("--overcommit", bool, "Admit more sessions than keep the cadence."),
     Option("--ahead", float, "Milliseconds of each cadence that something else takes; 0 by default.", "MS"),
     Option("--share", float, "The share of the cadence that sessions may use; 0.8 by default.", "SHARE"),

@@ -1,6 +1,7 @@
 """The plan behind a server: loading, ready, draining or failed, and the streams that are open on it."""
 
 import asyncio
+import gc
 from collections import Counter
 from collections.abc import Callable
 from contextlib import suppress
@@ -46,6 +47,8 @@ class Service:
     async def load(self) -> None:
         """Load the plan, run every key of it once and measure it; then the service is ready."""
         self.executor = await asyncio.to_thread(self._load)
+        gc.collect()
+        gc.freeze()  # what is loaded stays: to look through it again would hold up pushes for two cadences
         self._watch = asyncio.create_task(self._look())
 
     def _load(self) -> Executor:

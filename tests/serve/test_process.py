@@ -77,7 +77,7 @@ def test_the_module_needs_no_compiler(talk_file: Path) -> None:
     [
         (["none.plan", "--port", "0"], "CAD9201", 2),
         (["none.plan", "--host", "10.0.0.1"], "CAD9711", 2),
-        (["none.plan", "--lanes", "0"], "CAD9715", 2),
+        (["none.plan", "--lanes", "-1"], "CAD9715", 2),
     ],
 )
 @pytest.mark.parametrize("command", [SERVE, CADENCEC], ids=["module", "verb"])

@@ -71,7 +71,7 @@ def test_every_option_is_a_setting() -> None:
         assert settings_of({"plan": "p", option.name: value}) != Settings("p")
 
 
-@pytest.mark.parametrize(("name", "value"), [("lanes", 0), ("idle", float("inf")), ("ahead", -1.0), ("wedged", 0.0)])
+@pytest.mark.parametrize(("name", "value"), [("lanes", -1), ("idle", float("inf")), ("ahead", -1.0), ("wedged", 0.0)])
 def test_numbers_that_make_no_sense_are_refused(name: str, value: float) -> None:
     option = next(option for option in OPTIONS if option.name == name)
     with pytest.raises(UsageError) as caught:

@@ -23,7 +23,7 @@ from cadence_runtime.errors import CadenceError, DeviceError, SessionError, Usag
 from cadence_runtime.live.ends import device_failed, plan_closed, session_ended
 from cadence_runtime.live.jobs import LATE, Job, Late, Outcome, Report
 from cadence_runtime.live.lane import Clock, Lane
-from cadence_runtime.live.setup import first_estimates, lanes_of, shapes_of, turn_event
+from cadence_runtime.live.setup import first_estimates, lanes_for, lanes_of, shapes_of, turn_event
 from cadence_runtime.outputs import Outputs
 from cadence_runtime.session import LoadedPlan, Session
 from cadence_runtime.times import Times, measure
@@ -38,8 +38,10 @@ LEARNING = 0.1
 class Executor:
     """Owns the plan that it is given, and its lanes; all methods belong to one event loop.
 
-    `capacity` bounds the sessions, `times` say what pushes take before any was seen. `observe` is called on the loop
-    with a report of every push. `clock` is in seconds; with `threads=False` nothing runs but by `step`.
+    `lanes` is how many threads do pushes; with 0 the loop's own does, one between any two things that the loop does. By
+    default that is so where the slowest push is known to take less time than handing it over and back. `capacity`
+    bounds the sessions, `times` say what pushes take before any was seen. `observe` is called on the loop with a report
+    of every push. `clock` is in seconds; with `threads=False` nothing runs but by `step`.
     """
 
     def __init__(
@@ -62,14 +64,17 @@ class Executor:
         self.turn = turn_event(plan)
         self._ranks = count()
         self._closed = False
-        self._lanes = [Lane(each, clock, self._drop_turn) for each in lanes_of(plan, lanes)]
+        count_of_lanes = lanes_for(plan, lanes, times)
+        self.is_inline = count_of_lanes == 0
+        self._due = False
+        self._lanes = [Lane(each, clock, self._drop_turn) for each in lanes_of(plan, max(1, count_of_lanes))]
         self._switches_before = self._switches()
-        for index, lane in enumerate(self._lanes if threads else ()):
+        for index, lane in enumerate(self._lanes if threads and not self.is_inline else ()):
             lane.start(f"cadence-lane-{index}")
 
     @property
     def lanes(self) -> int:
-        """How many lanes there are."""
+        """How many lanes there are; one that is the loop's own thread counts."""
         return len(self._lanes)
 
     @property
@@ -188,13 +193,29 @@ class Executor:
         future: asyncio.Future[Any] = loop.create_future()
 
         def done(outcome: Outcome) -> None:
+            if self.is_inline:
+                self._settle(job, shapes, outcome, future)
+                return
             with suppress(RuntimeError):  # the loop is closed: nobody waits any more
                 loop.call_soon_threadsafe(self._settle, job, shapes, outcome, future)
 
         job = Job(session.rank, event, now_s, now_s + deadline_s, self._takes_s.get(event, 0.0), late, call, done)
         session.lane.add(job)
         future.add_done_callback(lambda future: future.cancelled() and session.lane.withdraw(job))
+        if self.is_inline:
+            self._come_back(loop)
         return future
+
+    def _come_back(self, loop: asyncio.AbstractEventLoop) -> None:
+        """Do the next job once the loop has done what is ready now."""
+        if not self._due:
+            self._due = True
+            loop.call_soon(self._do_next, loop)
+
+    def _do_next(self, loop: asyncio.AbstractEventLoop) -> None:
+        self._due = False
+        if not self._closed and self.failure is None and self._lanes[0].step():
+            self._come_back(loop)
 
     def _settle(self, job: Job, shapes: str, outcome: Outcome, future: "asyncio.Future[Any]") -> None:
         """Hear of a job that is done, on the loop."""

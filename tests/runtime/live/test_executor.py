@@ -11,6 +11,7 @@ from cadence_runtime import Capacity, Times
 from cadence_runtime.errors import CadenceError, DeviceError, SessionError, UsageError
 from cadence_runtime.format.plan import Plan
 from cadence_runtime.live import Executor, LiveSession, Report
+from cadence_runtime.live.setup import lanes_for
 from tests.plan.models import loaded
 from tests.runtime.live.conftest import Clock, MakeExecutor, settled, slow, waiting, working
 from tests.runtime.talk import frames
@@ -170,8 +171,39 @@ def test_what_cannot_be_asked_for_is_refused(executor_of: MakeExecutor, talk: Pl
 
     asyncio.run(go())
     with loaded(talk) as plan, pytest.raises(UsageError) as caught:
-        Executor(plan, lanes=0)
-    assert str(caught.value) == "CAD9703: an executor without lanes\n  expected: 1 or more\n  got:      0"
+        Executor(plan, lanes=-1)
+    assert str(caught.value) == ("CAD9703: an executor of fewer lanes than none\n  expected: 0 or more\n  got:      -1")
+
+
+@pytest.mark.parametrize(
+    ("wanted", "slowest_s", "lanes"), [(3, 0.0001, 3), (0, None, 0), (None, 0.0001, 0), (None, 0.5, 1), (None, None, 1)]
+)
+def test_short_pushes_are_done_on_the_loop(talk: Plan, wanted: int | None, slowest_s: float | None, lanes: int) -> None:
+    times = None if slowest_s is None else Times({(0,): slowest_s})
+    with loaded(talk) as plan:
+        found = lanes_for(plan, wanted, times)
+        assert found == lanes or (lanes == 1 and wanted is None and found >= 1)  # as many as there are cores
+
+
+def test_an_opening_that_is_cancelled_on_the_loop_leaves_no_session(talk: Plan) -> None:
+    async def go() -> None:
+        async with Executor(loaded(talk), lanes=0) as executor:
+            opening = waiting(executor.session())
+            await asyncio.sleep(0)
+            opening.cancel()
+            await settled()
+            assert (len(executor.sessions), len(executor._lanes[0].plan._states)) == (0, 0)
+            session = await executor.session(seed=1)
+            push = waiting(error_of(hear(session, 1, 0)))
+            await asyncio.sleep(0)
+            session.close()
+            assert (await push).code == "CAD7053"
+            other = await executor.session(seed=1)
+            planted(other, DeviceError("CAD8001", "planted"), times=1)
+            pushes = [waiting(error_of(hear(other, 1, 0))) for _ in range(3)]
+            assert [(await push).code for push in pushes] == ["CAD8001", "CAD8020", "CAD8020"]
+
+    asyncio.run(go())
 
 
 def test_sessions_go_to_the_lane_with_the_fewest_and_no_further_than_the_capacity(executor_of: MakeExecutor) -> None:
@@ -391,9 +423,10 @@ def test_closing_refuses_what_waits_and_closes_the_plans(executor_of: MakeExecut
             lane.plan.session()
 
 
-@pytest.mark.parametrize("seed", range(3))
-def test_sessions_on_threads_hear_what_they_hear_alone(talk: Plan, seed: int) -> None:
-    """Pushes, turns, cancelled pushes, sessions that leave and come, on two lanes at once."""
+@pytest.mark.parametrize("lanes", [0, 1, 2])
+@pytest.mark.parametrize("seed", range(2))
+def test_sessions_on_threads_hear_what_they_hear_alone(talk: Plan, seed: int, lanes: int) -> None:
+    """Pushes, turns, cancelled pushes, sessions that leave and come; on the loop, a lane, and two at once."""
     choose = random.Random(seed)  # noqa: S311
     plans = [[(choose.randint(0, 3), choose.randint(0, 99)) for _ in range(12)] for _ in range(6)]
     expected = [alone(talk, who, plan) for who, plan in enumerate(plans)]
@@ -415,7 +448,7 @@ def test_sessions_on_threads_hear_what_they_hear_alone(talk: Plan, seed: int) ->
             session.close()
 
     async def go() -> None:
-        async with Executor(loaded(talk), lanes=2) as executor:
+        async with Executor(loaded(talk), lanes=lanes) as executor:
             await asyncio.gather(
                 *(stream(executor, who) for who in range(6)), *(nuisance(executor, who) for who in range(3))
             )
