@@ -4,8 +4,10 @@ Accidents first, which a digest finds; then changes whose digests are right, whi
 """
 
 import random
+import threading
 import time
 import tracemalloc
+from dataclasses import replace
 
 import pytest
 
@@ -13,7 +15,7 @@ from cadence_runtime.errors import CadenceError
 from cadence_runtime.format.reader import read_plan
 from cadence_runtime.format.writer import encode_plan
 from cadence_runtime.zstd import compress, decompress
-from tests.format.forge import join, sections
+from tests.format.forge import forged, join, sections
 from tests.format.plans import cuda_example, example
 
 PLAN = example(steps=1)
@@ -70,3 +72,22 @@ def test_words_changed_under_a_right_digest_raise_nothing_but_our_errors(name):
         index, value = rng.randrange(len(data) // 8), rng.choice(values)
         changed = data[: 8 * index] + value.to_bytes(8, "little", signed=True) + data[8 * index + 8 :]
         is_refused(join(parts | {name: changed}))
+
+
+BROKEN = replace(PLAN, sections=tuple(replace(section, offset=section.offset + 1) for section in PLAN.sections))
+"""Its arena breaks a rule."""
+
+
+def test_damage_of_a_blob_is_told_before_what_was_made_wrong():
+    whole = forged(BROKEN)
+    with pytest.raises(CadenceError, match=r"^CAD54"):
+        read_plan(whole, decompress=None)
+    with pytest.raises(CadenceError, match=r"^CAD5007: the digest of blob "):
+        read_plan(whole[:-1] + bytes([whole[-1] ^ 1]), decompress=None)
+
+
+@pytest.mark.parametrize("name", ["manifest", "nodes", "tapes", "graphs", "blobs"])
+def test_no_thread_is_left_behind_a_refusal(name):
+    parts, before = sections(cuda_example()), set(threading.enumerate())
+    assert is_refused(join(parts | {name: parts[name][:-8]}))
+    assert set(threading.enumerate()) == before

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from cadence_runtime.threads import side_by_side
+from cadence_runtime.threads import Begun, side_by_side
 
 
 @given(st.lists(st.integers()), st.integers(0, 5))
@@ -55,3 +55,45 @@ def test_without_more_threads_the_caller_does_it_all(monkeypatch: pytest.MonkeyP
 
     monkeypatch.setattr(Thread, "start", refuse)
     assert side_by_side(lambda _: current_thread(), range(3), 3) == [current_thread()] * 3
+
+
+@given(st.integers(0, 12), st.sets(st.integers(0, 11)), st.lists(st.integers(0, 11), max_size=4), st.integers(0, 3))
+def test_begun_work_ends_as_if_done_in_order(count: int, bad: set[int], asked: list[int], others: int) -> None:
+    before = set(enumerate())
+
+    def work(item: int) -> int:
+        if item in bad:
+            raise ValueError(item)
+        return item + 100
+
+    first = min((item for item in bad if item < count), default=None)
+    with Begun(work, range(count), others) as begun:
+        for item in asked:
+            if item < count and first is None:
+                assert begun.result(item) == item + 100
+        if first is None:
+            assert begun.results() == [item + 100 for item in range(count)]
+        else:
+            with pytest.raises(ValueError, match=f"^{first}$"):
+                begun.result(max(item for item in bad if item < count))
+            with pytest.raises(ValueError, match=f"^{first}$"):
+                begun.results()
+    assert set(enumerate()) == before
+
+
+def test_what_was_begun_is_dropped_with_the_block() -> None:
+    done, gate, before = [], Event(), set(enumerate())
+
+    def work(item: int) -> None:
+        assert gate.wait(timeout=10)
+        done.append(item)
+
+    def leave() -> None:
+        with Begun(work, range(9), 1):
+            gate.set()
+            raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        leave()
+    assert len(done) < 9
+    assert set(enumerate()) == before

@@ -22,7 +22,7 @@ from cadence_runtime.format.file import (
 )
 from cadence_runtime.format.source import Source
 from cadence_runtime.frozen import frozen
-from cadence_runtime.threads import side_by_side
+from cadence_runtime.threads import Begun
 
 Compress = Callable[[bytes], bytes]
 Decompress = Callable[[bytes, int], bytes]
@@ -102,13 +102,14 @@ class _Row:
     padding: int
 
 
-def read_blobs(
+def begin_blobs(
     table: bytes, section: Extent, source: Source, decompress: Decompress | None
-) -> tuple[tuple[bytes, ...], tuple[str, ...]]:
-    """Return the content of every blob, and its digest. Raises PlanError CAD5007 to CAD5016."""
+) -> "tuple[Begun[_Row, bytes], tuple[UnreadBlob, ...]]":
+    """Begin to read, hash and decode every blob, in the order of the table; return what gives their content, and what
+    the table says of them. Raises PlanError CAD5008 to CAD5015, and asking for content CAD5007 to CAD5016."""
     rows = _rows(table, section)
-    blobs = side_by_side(lambda row: _content(row, source, decompress), rows, min(8, os.cpu_count() or 1))
-    return tuple(blobs), tuple(row.sha256.hex() for row in rows)
+    others = min(8, os.cpu_count() or 1, len(rows))
+    return Begun(lambda row: _content(row, source, decompress), rows, others), _unread(rows)
 
 
 @frozen
@@ -124,9 +125,12 @@ class UnreadBlob:
 
 def read_blob_table(table: bytes, section: Extent) -> tuple[tuple[UnreadBlob, ...], tuple[str, ...]]:
     """Return the length of every blob, and the digest that it claims. Raises PlanError CAD5008 to CAD5015."""
-    rows = _rows(table, section)
-    blobs = tuple(UnreadBlob(row.extent.raw_bytes, row.sha256.hex()) for row in rows)
+    blobs = _unread(_rows(table, section))
     return blobs, tuple(blob.sha256 for blob in blobs)
+
+
+def _unread(rows: Sequence[_Row]) -> tuple[UnreadBlob, ...]:
+    return tuple(UnreadBlob(row.extent.raw_bytes, row.sha256.hex()) for row in rows)
 
 
 def _rows(table: bytes, section: Extent) -> list[_Row]:

@@ -80,6 +80,9 @@ def closure_errors(plan: Plan) -> Iterator[PlanError]:
                 "CAD5309", "the events of the timeline go on for too long", f"at most {MAX_WORK} units of work"
             )
             return
+        except PlanError as error:  # what such a program does elsewhere tells nobody more
+            yield error
+            return
     for row in rows.values():
         yield _error("CAD5304", f"{_row(plan, row)} stands in the transition table", "none: it cannot happen there")
 
@@ -168,7 +171,8 @@ def _wanted(leaf: Leaf, regions: Mapping[str, Region], session: Session) -> str:
 def _bad_rows(
     plan: Plan, index: int, rows: dict[tuple[int, int, tuple[int, ...]], Transition], budget: Budget
 ) -> Iterator[PlanError]:
-    """Hold the rows of one node to what may happen there, and take them out of `rows`."""
+    """Hold the rows of one node to what may happen there, and take them out of `rows`. Raises PlanError CAD5307 for a
+    program that contradicts itself there."""
     for number, event in enumerate(plan.program.events):
         if event.internal:
             continue
@@ -177,8 +181,7 @@ def _bad_rows(
                 end = push(plan.program, plan.nodes[index], event, choices, budget)
             except (WrongProgramError, CadenceError) as error:
                 where = f"event `{event.name}` at node {index}"
-                yield _error("CAD5307", f"{where} contradicts itself", got=str(error).partition("\n")[0])
-                return
+                raise _error("CAD5307", f"{where} contradicts itself", got=str(error).partition("\n")[0]) from None
             row = rows.pop((index, number, choices), None)
             if end is None and row is not None:
                 yield _error("CAD5304", f"{_row(plan, row)} stands in the transition table", "none: it is not enabled")

@@ -7,9 +7,11 @@ the file bounds.
 import hashlib
 import os
 from collections.abc import Callable
+from dataclasses import replace
+from typing import Any, cast
 
-from cadence_runtime.errors import PlanError
-from cadence_runtime.format.blobs import Decompress, fetch, read_blobs
+from cadence_runtime.errors import CadenceError, PlanError
+from cadence_runtime.format.blobs import Decompress, begin_blobs, fetch
 from cadence_runtime.format.file import (
     HEADER_BYTES,
     TABLE_BYTES,
@@ -94,17 +96,26 @@ def _read(source: Source, decompress: Decompress | None, begin: Begin | None, sh
     def section(name: str) -> bytes:
         return fetch(source, extents[name], f"section `{name}`", decompress)
 
-    manifest = decode_manifest(section("manifest"))
-    if begin is not None:
-        begin(manifest.target)
-    nodes = decode_nodes(section("nodes"), manifest)
-    transitions = decode_transitions(section("transitions"), manifest, len(nodes))
-    tapes = decode_tapes(section("tapes"))
-    blobs, digests = read_blobs(section("blob-table"), extents["blobs"], source, decompress)
-    graphs = decode_graphs(section("graphs"), len(blobs))
-    plan = manifest.plan(tapes, nodes, transitions, blobs, graphs)
-    check_minor(read_version(source), minor_of(plan))
-    validate(plan, digests)
+    reading, unread = begin_blobs(section("blob-table"), extents["blobs"], source, decompress)
+    with reading:
+        manifest = decode_manifest(section("manifest"))
+        if begin is not None:
+            begin(manifest.target)
+        nodes = decode_nodes(section("nodes"), manifest)
+        transitions = decode_transitions(section("transitions"), manifest, len(nodes))
+        tapes = decode_tapes(section("tapes"))
+        try:
+            graphs = decode_graphs(section("graphs"), len(unread))
+            images = {image.blob for image in graphs.images} if graphs else set()
+            known = [reading.result(number) if number in images else blob for number, blob in enumerate(unread)]
+            # Of the other blobs, the rules ask for lengths and digests only: they are hashed meanwhile.
+            plan = manifest.plan(tapes, nodes, transitions, cast(Any, tuple(known)), graphs)
+            check_minor(read_version(source), minor_of(plan))
+            validate(plan, [blob.sha256 for blob in unread])
+        except CadenceError:
+            reading.results()  # damage is told before what was made wrong
+            raise
+        plan = replace(plan, blobs=tuple(reading.results()))
     return PlanFile(plan, source.size_bytes, tuple(extents.items()), sha256)
 
 
