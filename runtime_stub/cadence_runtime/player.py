@@ -74,6 +74,9 @@ class Player(Protocol):
     def leaf(self, index: int, form: TensorForm) -> Array:
         """Return a copy of a leaf of the active state."""
 
+    def use(self) -> None:
+        """Make the device current on the calling thread; once for each thread is enough."""
+
     def lane(self) -> "Player":
         """Return a player over the same weights and constants, with state, io and scratch of its own. Raises
         DeviceError where the device has no lanes or no memory."""

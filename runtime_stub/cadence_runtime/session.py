@@ -42,6 +42,7 @@ class LoadedPlan:
         self._lock = threading.RLock()
         self._states = States(player)
         self._capacity: Capacity | None = None
+        self._here = threading.local()
         self._closed = False
 
     def session(self, seed: int = 0, *, overcommit: bool = False) -> "Session":
@@ -96,6 +97,7 @@ class LoadedPlan:
         """End every session and give back everything. A second call does nothing."""
         with self._lock:
             if not self._closed:
+                self._use_here()
                 self._closed = True
                 try:
                     self._states.close_all()
@@ -113,6 +115,13 @@ class LoadedPlan:
     def _check_open(self) -> None:
         if self._closed:
             raise SessionError("CAD7052", "the plan is closed", expected="a loaded plan", got="a closed one")
+        self._use_here()
+
+    def _use_here(self) -> None:
+        """Make the device current on this thread, where it was not yet."""
+        if not hasattr(self._here, "is_used"):
+            self._player.use()
+            self._here.is_used = True
 
 
 class Session:
@@ -199,6 +208,7 @@ class Session:
             self._ended = "a closed one"
             self._lent.clear()
             if not self._loaded._closed:
+                self._loaded._use_here()
                 self._loaded._states.close(self._ticket)
 
     def __enter__(self) -> Self:

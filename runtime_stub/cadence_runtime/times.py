@@ -5,7 +5,6 @@ so they share one time, the median of several.
 """
 
 from collections.abc import Callable, Mapping
-from statistics import median
 from time import perf_counter
 from typing import TYPE_CHECKING
 
@@ -38,6 +37,8 @@ def measure(
 
     Raises SessionError CAD7061 where no input can be made, and whatever a push raises.
     """
+    from statistics import median
+
     from cadence_runtime.moves import Moves, zeros  # brings numpy, which reading a plan does without
 
     moves = Moves(plan.plan)

@@ -31,14 +31,17 @@ class Server(uvicorn.Server):
         super().__init__(_config(service))
         self.service = service
         self._loop: asyncio.AbstractEventLoop | None = None
-        self._draining = False
+        self._draining: asyncio.Future[None] | None = None
 
     def handle_exit(self, sig: int, frame: FrameType | None) -> None:
-        if self._draining or self._loop is None:
+        if self._draining is not None or self._loop is None:
             self.should_exit = self.force_exit = True
         else:
-            self._draining = True
-            self._loop.call_soon_threadsafe(lambda: asyncio.ensure_future(self._drain()))
+            self._draining = self._loop.create_future()
+            self._loop.call_soon_threadsafe(self._begin_to_drain)
+
+    def _begin_to_drain(self) -> None:
+        self._draining = asyncio.ensure_future(self._drain())
 
     async def _drain(self) -> None:
         await self.service.drain()

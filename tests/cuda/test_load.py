@@ -4,6 +4,7 @@ import subprocess
 import sys
 import threading
 from contextlib import suppress
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -235,3 +236,23 @@ def test_the_way_to_a_load_imports_what_it_needs_and_no_more() -> None:
     assert not loaded & {"torch", "pydantic", "cadencec", "dataclasses", "logging", "concurrent.futures", "pathlib"}
     assert {name for name in loaded if name.startswith("cadence_runtime.cpu")} == set()
     assert not loaded & {"cadence_runtime.signature", "cadence_runtime.format.writer", "cadence_runtime.format.outline"}
+
+
+def test_each_thread_that_uses_a_plan_makes_the_device_current_once(machine: Machine) -> None:
+    def talk() -> None:
+        with plan.session():
+            pass
+        plan.capacity()
+
+    with load(PLAN) as plan:
+        kept = plan.session()
+        counts = [machine.names().count("use")]
+        for _ in range(2):
+            thread = threading.Thread(target=talk)
+            thread.start()
+            thread.join()
+            counts.append(machine.names().count("use"))
+        talk()
+        counts.append(machine.names().count("use"))
+        kept.close()
+    assert [after - before for before, after in pairwise(counts)] == [1, 1, 0]

@@ -132,6 +132,9 @@ class CpuPlayer:
     def leaf(self, index: int, form: TensorForm) -> Tensor:
         return self._places.leaf(form).clone()
 
+    def use(self) -> None:
+        """The host is current everywhere; `run` sets what torch keeps for each thread."""
+
     def lane(self) -> "CpuPlayer":
         lane, mine = CpuPlayer(self.plan, None, self._places.arena), self._places.arena
         for section in self.plan.sections:

@@ -131,6 +131,9 @@ class CudaPlayer:
         slot = self.plan.leaves[form.slot].slot_offset
         return DeviceArray(self._resident, self._offsets["state"] + slot, form).numpy()
 
+    def use(self) -> None:
+        self._driver.use()
+
     def lane(self) -> "CudaPlayer":
         raise DeviceError(
             "CAD8006",
