@@ -7,12 +7,20 @@ Parameters = Sequence[tuple[int, int]]
 """(offset, size) of each parameter of a kernel."""
 
 
-def cubin(kernels: Mapping[str, Parameters]) -> bytes:
-    """Return an image with these kernels."""
+def cubin(kernels: Mapping[str, Parameters], local: Mapping[str, int] | None = None) -> bytes:
+    """Return an image with these kernels; `local` is the local memory that threads of some take, in bytes."""
     sections = {".shstrtab": b""}
     for name, parameters in kernels.items():
         sections[f".text.{name}"] = b"code"
         sections[f".nv.info.{name}"] = b"".join(map(_record, range(len(parameters)), parameters))
+    if local is not None:
+        strings = b"\0" + b"".join(name.encode() + b"\0" for name in local)
+        starts = [strings.index(b"\0" + name.encode() + b"\0") + 1 for name in local]
+        sections[".strtab"] = strings
+        sections[".symtab"] = bytes(24) + b"".join(struct.pack("<IBBHQQ", at, 0x12, 0, 0, 0, 0) for at in starts)
+        sections[".nv.info"] = b"".join(
+            struct.pack("<BBHII", 4, 0x11, 8, index + 1, size) for index, size in enumerate(local.values())
+        )
     names = b"\0" + b"".join(name.encode() + b"\0" for name in sections)
     sections[".shstrtab"] = names
     body, rows, at = b"", [bytes(64)], 64

@@ -24,7 +24,7 @@ from cadence_runtime.zstd import compress, decompress
 from cadencec.targets.cuda.entry import from_json, objects_of, to_json
 from cadencec.targets.cuda.recording import CudaRecording
 
-VERSION = 1
+VERSION = 2
 DIGEST_BYTES = 32
 SIZE_BYTES = 8
 COMPILER, RUNTIME = (Path(package.__path__[0]) for package in (cadencec, cadence_runtime))

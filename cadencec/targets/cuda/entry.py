@@ -8,7 +8,7 @@ from typing import Any
 from cadence_runtime.format.cuda import Edge, MemcpyNode, MemsetNode
 from cadencec.targets.cuda.globals import LiveGlobal
 from cadencec.targets.cuda.nodes import RawKernel
-from cadencec.targets.cuda.recording import CudaRecording, OutsideBuffer, Philox, ScratchBuffer
+from cadencec.targets.cuda.recording import CudaRecording, IdleBuffer, OutsideBuffer, Philox, ScratchBuffer
 from cadencec.targets.cuda.relocate import FreeGraph, FreeKernel, FreeNode, Pointer
 
 Json = Any
@@ -26,6 +26,7 @@ def to_json(recording: CudaRecording) -> dict[str, Json]:
         "outside": [[row.number, hashlib.sha256(row.content).hexdigest()] for row in recording.outside],
         "images": dict(recording.images),
         "globals": [[row.image, row.name, row.data.hex(), row.pointers] for row in recording.globals],
+        "idle": [[row.number, row.size_bytes] for row in recording.idle],
         "philox": None if philox is None else [philox.seed, philox.offset, philox.step],
     }
 
@@ -50,6 +51,7 @@ def from_json(entry: Mapping[str, Json], load: Callable[[str], bytes]) -> CudaRe
         images=dict(entry["images"]),
         globals=tuple(_live_global(*row) for row in entry["globals"]),
         philox=None if entry["philox"] is None else Philox(*entry["philox"]),
+        idle=tuple(IdleBuffer(*row) for row in entry["idle"]),
     )
 
 

@@ -20,19 +20,22 @@ from cadencec.targets.cuda.libraries import library_of
 from cadencec.targets.cuda.nameless import Use
 from cadencec.targets.cuda.part import PartBuilder, PlacedRecording
 from cadencec.targets.cuda.placement import SlotName
-from cadencec.targets.cuda.recording import ScratchBuffer
+from cadencec.targets.cuda.recording import IdleBuffer, ScratchBuffer
 from cadencec.targets.cuda.rows import Member, Rows, moves, rows_of
 
 PAGE_BYTES = 2 << 20
 """The driver takes device memory in pages of this size."""
+FIRST_KERNEL_BYTES = 90 << 20
+"""What the driver takes with the first kernel, whichever it is (measured on an H200)."""
 
 
 @dataclass(frozen=True, slots=True)
 class Captured:
-    """A graph in the cache: its tape, and its scratch."""
+    """A graph in the cache: its tape, its scratch, and what it points into without using it."""
 
     tape: Tape
     scratch: tuple[ScratchBuffer, ...]
+    idle: tuple[IdleBuffer, ...]
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,7 +53,8 @@ def finish(
     were recorded at. Tapes only say what a stage's interface is."""
     packings = {key: pack(_buffers(graph.scratch)) for key, graph in graphs.items()}
     sections = [section for section in plan.sections if section.name != "scratch"]
-    sections.append(_scratch(_end(sections), list(packings.values())))
+    idle_bytes = max((buffer.size_bytes for graph in graphs.values() for buffer in graph.idle), default=0)
+    sections.append(_scratch(_end(sections), list(packings.values()), idle_bytes))
     arena = _Arena(plan)
     members = [arena.member(capture, one.uses) for capture, one in zip(plan.captures, made, strict=True)]
     of_graph: dict[str, list[Member]] = {key: [] for key in graphs}
@@ -87,27 +91,32 @@ def finish(
     )
 
 
-def kernels_bytes(part: CudaPart, blobs: Sequence[bytes], threads: int) -> int:
-    """Return what kernels will take on the device beside executables: local memory for as many threads as it holds at
-    once, each with as much as the function of the images that has most, and their code. The driver takes it in pages
-    when the first kernel is asked for."""
+def kernels_bytes(part: CudaPart, blobs: Sequence[bytes] | Mapping[int, bytes], threads: int) -> int:
+    """Return what kernels will take on the device beside executables. With the first kernel the driver takes local
+    memory for all threads that the device holds at once, and more where a kernel has more; and it takes code."""
     images = [read_cubin(blobs[image.blob]) for image in part.images]
-    local = threads * max((image.local_bytes() for image in images), default=0)
-    code = sum(images[kernel.image].code_bytes(kernel.name) for kernel in part.kernels)
-    return sum(-(-size // PAGE_BYTES) * PAGE_BYTES for size in (local, code))
+    kernels = [(images[kernel.image], kernel.name) for kernel in part.kernels]
+    local = threads * max((image.local_bytes(name) for image, name in kernels), default=0)
+    code = sum(image.code_bytes(name) for image, name in kernels)
+    return max(FIRST_KERNEL_BYTES, _pages(local)) + _pages(code)
 
 
-def _scratch(offset: int, packings: Sequence[Packing]) -> Section:
-    """Return the section that all graphs share: they run one at a time."""
+def _pages(size_bytes: int) -> int:
+    return -(-size_bytes // PAGE_BYTES) * PAGE_BYTES
+
+
+def _scratch(offset: int, packings: Sequence[Packing], idle_bytes: int) -> Section:
+    """Return the section that all graphs share: they run one at a time. Pointers to what is not used lead into it."""
     tallest = max(packings, key=lambda packing: packing.height_bytes)
-    bound = max(packing.lower_bound_bytes for packing in packings)
-    return Section("scratch", offset, tallest.height_bytes, bound, tallest.method)
+    bound = max(idle_bytes, *(packing.lower_bound_bytes for packing in packings))
+    return Section("scratch", offset, max(tallest.height_bytes, idle_bytes), bound, tallest.method)
 
 
 def _scratch_of(graph: Captured, packing: Packing, section: int) -> dict[int, int]:
     """Return the arena offsets of a graph's scratch, by the buffer's number."""
     offsets = (section + offset for offset in packing.offsets)
-    return dict(zip((buffer.number for buffer in graph.scratch), offsets, strict=True))
+    placed = dict(zip((buffer.number for buffer in graph.scratch), offsets, strict=True))
+    return placed | {buffer.number: section for buffer in graph.idle}
 
 
 def _slots(member: Member, rows: Rows, section: int) -> list[int]:

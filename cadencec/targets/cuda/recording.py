@@ -39,6 +39,14 @@ class OutsideBuffer:
 
 
 @dataclass(frozen=True, slots=True)
+class IdleBuffer:
+    """Memory of a library that words of the graph lead into, and that a replay neither reads nor writes."""
+
+    number: int
+    size_bytes: int
+
+
+@dataclass(frozen=True, slots=True)
 class Philox:
     """Buffers that hold the generator's seed and offset (eight bytes each), and what a replay adds to the offset."""
 
@@ -59,6 +67,7 @@ class CudaRecording:
     images: Mapping[str, str]
     globals: tuple[LiveGlobal, ...]
     philox: Philox | None
+    idle: tuple[IdleBuffer, ...] = ()
 
 
 class CudaRecorder:
@@ -99,14 +108,17 @@ class CudaRecorder:
         variables = tuple(self._variables(graph, images, first))
         pointed = _outside_numbers(graph, variables)
         library = [buffer for index, buffer in enumerate(outside.library) if LIBRARY + index in pointed]
-        zeroed = prove(self.bench, job, placements[0], captured, library, scratch)
+        proof = prove(self.bench, job, placements[0], captured, library, scratch)
+        numbers = sorted(number for number in pointed if number < FOREIGN)  # of `library`, in its order
+        idle = {number for position, number in enumerate(numbers) if position in proof.idle}
         philox = _find_philox(captured, graph, outside.library, scratch) if tape.draws else None
         words = {philox.seed, philox.offset} if philox else set()
         return CudaRecording(
             graph=graph,
             ops=tuple(captured.op_of(position) for position in positions),
             scratch=tuple(scratch_lifetimes(graph, scratch, words)),
-            outside=tuple(_contents(pointed - words, outside, zeroed)),
+            outside=tuple(_contents(pointed - words - idle, outside, proof.zeroed)),
+            idle=tuple(IdleBuffer(number, outside.range_of(number)[1]) for number in sorted(idle - words)),
             images=images,
             globals=variables,
             philox=philox,

@@ -70,7 +70,7 @@ class CudaTarget:
             if recording is None:
                 recording = self._record(found.finding, found.slots)
                 self.cache.put(key, recording, self._collector.images)
-            self._graphs[key] = Captured(found.finding.tape, recording.scratch)
+            self._graphs[key] = Captured(found.finding.tape, recording.scratch, recording.idle)
         self._made.append(Made(key, found.uses))
 
     def _record(self, finding: Finding, slots: Sequence[Slot]) -> CudaRecording:

@@ -27,6 +27,7 @@ _SEGMENT = struct.Struct("<IIQQQQQQ")
 _RECORD = struct.Struct("<BBH")
 _PARAMETER = struct.Struct("<IHHI")
 _FRAME = struct.Struct("<II")
+_SYMBOL_BYTES = 24
 
 
 class CubinError(Exception):
@@ -55,9 +56,22 @@ class Cubin:
         lower, upper = self.sections.get(f".text.{name}", (0, 0))
         return upper - lower
 
-    def local_bytes(self) -> int:
-        """Return the local memory of a thread, in the function of the image that has most."""
-        return max((_FRAME.unpack(data)[1] for data in self._records(".nv.info", FRAME, _FRAME.size)), default=0)
+    def local_bytes(self, name: str) -> int:
+        """Return the local memory that a thread of a kernel takes, in bytes; 0 where the image does not tell."""
+        wanted = name.encode()
+        for symbol, size_bytes in map(_FRAME.unpack, self._records(".nv.info", FRAME, _FRAME.size)):
+            if self._symbol(symbol) == wanted:
+                return int(size_bytes)
+        return 0
+
+    def _symbol(self, number: int) -> bytes:
+        """Return the name of a symbol; none for one that is not there."""
+        (lower, upper), (names, end) = (self.sections.get(table, (0, 0)) for table in (".symtab", ".strtab"))
+        at = lower + number * _SYMBOL_BYTES
+        if at + _SYMBOL_BYTES > upper:
+            return b""
+        start = names + int.from_bytes(self.image[at : at + 4], "little")
+        return self.image[start : max(self.image.find(b"\0", start, end), start)]
 
     def _records(self, section: str, wanted: int, size_bytes: int) -> Iterator[bytes]:
         """Yield the contents of the records of an attribute that have a size."""

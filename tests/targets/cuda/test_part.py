@@ -3,10 +3,13 @@
 import time
 
 from cadence_runtime.format.cuda import CudaPart, KernelNode, Launch, Relocation
-from cadencec.targets.cuda.finish import Library
+from cadence_runtime.format.plan import Section
+from cadencec.arena.planner import Packing
+from cadencec.targets.cuda.finish import Captured, Library, _scratch, _scratch_of, kernels_bytes
 from cadencec.targets.cuda.part import PartBuilder, PlacedRecording
 from cadencec.targets.cuda.placement import SCRATCH
-from cadencec.targets.cuda.recording import CudaRecording
+from cadencec.targets.cuda.recording import CudaRecording, IdleBuffer, ScratchBuffer
+from tests.format.cubins import cubin
 from tests.targets.cuda.recordings import DIGEST, IMAGE, IMAGES, TAPE, recording
 
 LIBRARY_AT = 1 << 20
@@ -54,6 +57,28 @@ def test_a_second_key_costs_its_differences() -> None:
     assert [node for node in third.nodes if isinstance(node, KernelNode)] != list(one.nodes[:2])
     assert all(a is b for a, b in zip(one.nodes[2:], third.nodes[2:], strict=True))
     assert (len(part.images), len(part.kernels), len(part.snapshots), len(library.blobs)) == (1, 1, 2, 3)
+
+
+def test_the_memory_of_kernels_is_that_of_the_first_or_of_the_local_memory_of_all_threads() -> None:
+    part, _ = built(recording(1))
+    name = part.kernels[0].name
+    page = 2 << 20
+    for local, expected in ((None, 90 << 20), ({name: 344}, 90 << 20), ({"other": 9999}, 90 << 20)):
+        assert kernels_bytes(part, image_of(part, local), 270336) == expected + page
+    assert kernels_bytes(part, image_of(part, {"other": 1, name: 1000}), 270336) == -(-270336000 // page) * page + page
+
+
+def image_of(part: CudaPart, local: dict[str, int] | None) -> dict[int, bytes]:
+    """The blobs with an image whose kernels take so much local memory."""
+    return {part.images[0].blob: cubin({part.kernels[0].name: ()}, local)}
+
+
+def test_what_is_not_used_lies_in_scratch() -> None:
+    graph = Captured(TAPE, (ScratchBuffer(SCRATCH, 512, 0, 1),), (IdleBuffer(7, 4096),))
+    packing = Packing((0,), 512, 512, "start")
+    assert _scratch_of(graph, packing, 1 << 20) == {SCRATCH: 1 << 20, 7: 1 << 20}
+    assert _scratch(256, [packing], 4096) == Section("scratch", 256, 4096, 4096, "start")
+    assert _scratch(256, [packing], 0).size_bytes == 512
 
 
 def test_a_thousand_keys_take_seconds() -> None:
