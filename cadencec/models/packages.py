@@ -12,21 +12,23 @@ from types import ModuleType
 from cadence_runtime.errors import TraceError
 
 
-def require(distribution: str, version: str, extra: str) -> Path:
+def require(distribution: str, version: str, extra: str, *, others: bool = False) -> Path:
     """Return the folder that an installed distribution lies in.
 
-    Raises TraceError CAD3408 if it is not installed, or in another version than the adapter transcribes.
+    Raises TraceError CAD3408 if it is not installed, or in another version than the adapter transcribes, unless
+    `others` will do as well, because the adapter itself compares what it transcribes.
     """
     try:
         found = metadata.distribution(distribution)
     except metadata.PackageNotFoundError:
-        raise _wrong(distribution, version, extra, "not installed") from None
-    if found.version != version:
-        raise _wrong(distribution, version, extra, f"version {found.version}")
+        raise wrong(distribution, version, extra, "not installed") from None
+    if found.version != version and not others:
+        raise wrong(distribution, version, extra, f"version {found.version}")
     return Path(str(found.locate_file("")))
 
 
-def _wrong(distribution: str, version: str, extra: str, got: str) -> TraceError:
+def wrong(distribution: str, version: str, extra: str, got: str) -> TraceError:
+    """Return the error of a package that is not what an adapter needs."""
     return TraceError(
         "CAD3408",
         f"the model needs the package `{distribution}`",

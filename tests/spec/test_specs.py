@@ -22,7 +22,7 @@ RESTS_KEYS = {
     "step_audio2": (3, {"encode": 84, "denoise": 81, "vocode": 56}),
     "step_audio2_steady": (3, {"encode": 3, "denoise": 3, "vocode": 2}),
     "mimi": (1, {"step": 1}),
-    "qwen3_omni_code2wav": (26, {"step": 26}),
+    "qwen3_omni_code2wav": (4, {"step": 40}),
     "pocket_tts": (376, {"step": 375}),
     "silero_vad": (1, {"step": 1}),
     "01_growing_kv_cat": (7, {"step": 6}),
