@@ -26,7 +26,7 @@ from cadencec.models.packages import require, wrong
 
 DISTRIBUTION, VERSION, EXTRA = "transformers", "5.24.0", "qwen"
 TRANSCRIBED_SHA256 = "2fe800347edb617c1dc81f282e49d0ac84bad9fe62ec2b214211d184255348e4"
-"""Of the source of `chunked_decode`. Versions of the package come fast, and any with this loop will do: 5.17.0 has it."""
+"""Of the source of `chunked_decode`. Versions come fast, and any with this loop will do; 5.17.0 has it."""
 
 CONTEXT_FRAMES = 25
 
@@ -105,7 +105,7 @@ def _released(size: Size) -> Any:
     )
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(_SEED)
-        model = Qwen3OmniMoeCode2Wav(config)
+        model: Any = Qwen3OmniMoeCode2Wav(config)
         _wake(model)
     return model.requires_grad_(False).eval()
 
