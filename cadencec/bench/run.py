@@ -89,7 +89,7 @@ def run_stock(
     """Run the stock loop: one thread that does whatever unit came first, and sleeps when there is none."""
     talkers = [StockTalker(model, who) for who in range(sessions)]
     lateness_s: list[float] = []
-    dues = sorted((due for who in range(sessions) for due in _dues(talks, who, conditions)), key=lambda due: due[:2])
+    dues = sorted((due for who in range(sessions) for due in dues_of(talks, who, conditions)), key=lambda due: due[:2])
     with _frozen():
         begun, cpu_s = clock() + LEAD_S, time.process_time()
         for due_s, who, unit in dues:
@@ -117,7 +117,7 @@ async def _replay(plan: LoadedPlan, talks: Talks, sessions: int, conditions: Con
     async with Executor(plan.lane(), lanes=conditions.lanes, times=conditions.times) as executor:
         executor.warm()
         opened = [await executor.session(seed=who) for who in range(sessions)]
-        dues = [list(_dues(talks, who, conditions)) for who in range(sessions)]
+        dues = [list(dues_of(talks, who, conditions)) for who in range(sessions)]
         pairs = zip(opened, dues, strict=True)
         with _frozen():
             begun, cpu_s = time.monotonic() + LEAD_S, time.process_time()
@@ -146,7 +146,7 @@ async def _stream(
 Due = tuple[float, int, Unit]
 
 
-def _dues(talks: Talks, who: int, conditions: Conditions) -> Iterator[Due]:
+def dues_of(talks: Talks, who: int, conditions: Conditions) -> Iterator[Due]:
     """Yield the units of a session with the seconds from the start at which they come."""
     phase_s = talks.phase(who) * conditions.cadence_s
     for number, unit in enumerate(islice(talks.talk(who), conditions.units)):

@@ -11,6 +11,7 @@ from starlette.websockets import WebSocket
 
 from cadence_runtime.errors import SessionError
 from cadence_serve.service import Service
+from cadence_serve.settings import is_loopback
 from cadence_serve.stream import ClientStream
 from cadence_serve.wire import error_fields
 
@@ -40,7 +41,7 @@ def app_of(service: Service) -> Starlette:
 
 def unwelcome(service: Service, connection: HTTPConnection) -> SessionError | None:
     """Return why a connection is not let in: CAD7077 without the token, CAD7078 from a page of another origin, which a
-    browser would let reach this machine."""
+    browser would let reach this machine, CAD7079 for a name that such a page has led here."""
     origin = connection.headers.get("origin")
     if origin is not None and origin not in service.settings.origins:
         hint = "start the server with `--origin`"
@@ -55,6 +56,9 @@ def unwelcome(service: Service, connection: HTTPConnection) -> SessionError | No
                 expected="a header `Authorization: Bearer TOKEN`",
                 got="another token" if given else "none",
             )
+    elif not is_loopback(connection.url.hostname or ""):
+        got = connection.url.hostname or "none"
+        return SessionError("CAD7079", "this machine has another name", expected="localhost or its address", got=got)
     return None
 
 

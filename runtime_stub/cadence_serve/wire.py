@@ -62,7 +62,7 @@ def decode(message: str | bytes) -> Message:
     """Return a message. Raises SessionError CAD7071 for one that is none."""
     if isinstance(message, str):
         fields = _object(message.encode())
-        _check(not fields.get("tensors"), "tensors in a binary message", "tensors in a text message")
+        _check(not fields.pop("tensors", None), "tensors in a binary message", "tensors in a text message")
         return Message(fields)
     size = int.from_bytes(message[:PREFIX_BYTES], "little")
     body = memoryview(message)[PREFIX_BYTES:]

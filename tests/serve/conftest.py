@@ -103,7 +103,8 @@ async def refused(awaitable: Any) -> Refused:
 async def get(running: Running, path: str, **headers: str) -> tuple[int, str]:
     """Return status and body of a plain request."""
     reader, writer = await asyncio.open_connection(*running.http)
-    lines = [f"GET {path} HTTP/1.1", "Host: test", "Connection: close", *(f"{k}: {v}" for k, v in headers.items())]
+    sent = {"Host": f"127.0.0.1:{running.http[1]}", "Connection": "close", **headers}
+    lines = [f"GET {path} HTTP/1.1", *(f"{name}: {value}" for name, value in sent.items())]
     writer.write("\r\n".join([*lines, "", ""]).encode())
     text = (await reader.read()).decode()
     writer.close()

@@ -228,6 +228,9 @@ def test_pages_of_other_origins_are_not_let_in(talk_file: Path) -> None:
             status, body = await get(running, "/metrics", Origin="https://bad")
             assert (status, json.loads(body)["code"]) == (403, "CAD7078")
             assert (await get(running, "/metrics", Origin="https://good"))[0] == 200
+            status, body = await get(running, "/metrics", Host="bad.example:8712")
+            assert (status, json.loads(body)["code"]) == (403, "CAD7079")
+            assert (await get(running, "/metrics", Host="[::1]:8712"))[0] == 200
 
     asyncio.run(go())
 

@@ -74,3 +74,9 @@ async def working(executor: Executor, awaitable: Any) -> Any:
 def waiting(awaitable: Any) -> "asyncio.Task[Any]":
     """Start something without waiting for it."""
     return asyncio.ensure_future(awaitable)
+
+
+@pytest.fixture(scope="session")
+def talk_plan_once(talk: Plan) -> Plan:
+    """The talk, for tests that are run over and over with one fixture."""
+    return talk
