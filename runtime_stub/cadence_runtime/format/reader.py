@@ -7,7 +7,6 @@ the file bounds.
 import hashlib
 import os
 from collections.abc import Callable
-from dataclasses import replace
 from typing import Any, cast
 
 from cadence_runtime.errors import CadenceError, PlanError
@@ -115,7 +114,7 @@ def _read(source: Source, decompress: Decompress | None, begin: Begin | None, sh
         except CadenceError:
             reading.results()  # damage is told before what was made wrong
             raise
-        plan = replace(plan, blobs=tuple(reading.results()))
+        plan = manifest.plan(tapes, nodes, transitions, tuple(reading.results()), graphs)
     return PlanFile(plan, source.size_bytes, tuple(extents.items()), sha256)
 
 
