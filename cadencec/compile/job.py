@@ -13,7 +13,7 @@ from pathlib import Path
 
 from cadence_runtime.errors import UsageError
 from cadence_runtime.format.plan import Plan, Target
-from cadence_runtime.format.replace import check_writable, replace_file
+from cadence_runtime.format.replace import check_writable
 from cadence_runtime.format.writer import write_plan
 from cadence_runtime.zstd import compress
 from cadencec.compile.export import export_weights
@@ -137,14 +137,13 @@ def cache_of(request: Request, plan_file: Path) -> Path | None:
 
 
 def write(plan: Plan, plan_file: Path, *, embed_weights: bool) -> Written:
-    """Write a plan, and its weights beside it unless it embeds them."""
+    """Write a plan, and its weights beside it unless it embeds them: both or, where one cannot be written, neither."""
     exported = None if embed_weights else export_weights(plan, plan.provenance.model)
     if exported is None:
         return Written(plan, plan_file, write_plan(plan_file, plan, compress=compress))
     weights_file = plan_file.parent / exported.file_name
-    weights_bytes = replace_file(weights_file, [exported.data])
-    plan_bytes = write_plan(plan_file, exported.plan, compress=compress)
-    return Written(exported.plan, plan_file, plan_bytes, weights_file, weights_bytes)
+    plan_bytes = write_plan(plan_file, exported.plan, compress=compress, before=[(weights_file, exported.data)])
+    return Written(exported.plan, plan_file, plan_bytes, weights_file, len(exported.data))
 
 
 def signed(written: Written, spec: Spec, signer: Signer) -> Written:

@@ -495,3 +495,8 @@ def a_full_disk():
         writer.write_plan("toy.plan", PLAN)
     finally:
         os.write = kept
+
+
+@breaks("CAD9206")
+def stdout_for_a_file():
+    writer.write_plan("-", PLAN)

@@ -4,6 +4,7 @@ Accidents first, which a digest finds; then changes whose digests are right, whi
 """
 
 import random
+import struct
 import threading
 import time
 import tracemalloc
@@ -12,6 +13,7 @@ from dataclasses import replace
 import pytest
 
 from cadence_runtime.errors import CadenceError
+from cadence_runtime.format.outline import read_outline
 from cadence_runtime.format.reader import read_plan
 from cadence_runtime.format.writer import encode_plan
 from cadence_runtime.zstd import compress, decompress
@@ -91,3 +93,16 @@ def test_no_thread_is_left_behind_a_refusal(name):
     parts, before = sections(cuda_example()), set(threading.enumerate())
     assert is_refused(join(parts | {name: parts[name][:-8]}))
     assert set(threading.enumerate()) == before
+
+
+def test_a_length_that_no_length_can_be_is_refused_without_content_too(tmp_path):
+    def longer(table: bytes) -> bytes:
+        at = 32 + 16  # behind the digest: offset, stored size, size of the content, codec
+        return table[:at] + struct.pack("<QI", 2**63, 1) + table[at + 12 :]
+
+    path = tmp_path / "toy.plan"
+    path.write_bytes(forged(PLAN, blob_table=longer))
+    with pytest.raises(CadenceError, match=r"^CAD5013: blob 0 "):
+        read_plan(path, decompress=decompress)
+    faults = read_outline(path, decompress=decompress).faults
+    assert [fault.code for fault in faults][:1] == ["CAD5013"]

@@ -8,11 +8,12 @@ import stat
 import subprocess
 import sys
 import time
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
-from cadence_runtime.errors import UsageError
+from cadence_runtime.errors import CadenceError, UsageError
 from cadence_runtime.format.reader import read_plan
 from cadence_runtime.format.replace import replace_file
 from cadence_runtime.format.writer import encode_plan, write_plan
@@ -86,8 +87,6 @@ def test_short_writes_are_continued(tmp_path, monkeypatch):
 
 
 def test_an_invalid_plan_is_not_begun(tmp_path, monkeypatch):
-    from dataclasses import replace
-
     monkeypatch.setattr(os, "open", lambda *args: pytest.fail("a file was opened"))
     with pytest.raises(Exception, match="CAD5501"):
         write_plan(tmp_path / "toy.plan", replace(NEW, weights=NEW.weights * 2))
@@ -125,6 +124,33 @@ def start_loop(path: Path) -> subprocess.Popen[str]:
     assert started.stdout is not None
     assert started.stdout.readline() == "ready\n"
     return started
+
+
+def test_what_a_plan_needs_is_there_only_with_the_plan(tmp_path, monkeypatch):
+    needed = tmp_path / "toy.weights"
+    with pytest.raises(UsageError, match="CAD9204"):
+        write_plan(tmp_path / "no folder" / "toy.plan", NEW, before=[(needed, b"abc")])
+    with pytest.raises(CadenceError, match="CAD5501"):
+        write_plan(tmp_path / "toy.plan", replace(NEW, weights=NEW.weights * 2), before=[(needed, b"abc")])
+    with monkeypatch.context() as patched:
+        real = os.write
+        patched.setattr(os, "write", lambda to, data: refuse_write() if len(data) > 3 else real(to, data))
+        with pytest.raises(UsageError, match=f"CAD9205(.|\n)*{tmp_path}/toy.plan"):
+            write_plan(tmp_path / "toy.plan", NEW, before=[(needed, b"abc")])
+    assert list(tmp_path.iterdir()) == []
+    size = write_plan(tmp_path / "toy.plan", NEW, before=[(needed, b"abc")])
+    assert (needed.read_bytes(), (tmp_path / "toy.plan").stat().st_size) == (b"abc", size)
+    assert leftovers(tmp_path) == ["toy.weights"]
+
+
+def refuse_write() -> int:
+    raise OSError(errno.ENOSPC, "No space left on device")
+
+
+def test_a_file_of_the_name_of_stdout_is_possible(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    write_plan("./-", NEW)
+    assert read_plan("./-", decompress=None) == NEW
 
 
 def test_a_kill_leaves_a_whole_plan(tmp_path):

@@ -49,6 +49,14 @@ def store(data: bytes, compress: Compress | None, sha256: bytes | None = None) -
 
 def fetch(source: Source, extent: Extent, what: str, decompress: Decompress | None) -> bytes:
     """Read, check and decode an extent. Raises PlanError CAD5007, CAD5012 or CAD5013."""
+    require_growth(extent, what)
+    stored = source.read(extent.offset, extent.size_bytes)
+    check_digest(what, stored, extent.sha256)
+    return stored if extent.codec == RAW else _decoded(stored, extent, what, decompress)
+
+
+def require_growth(extent: Extent, what: str) -> None:
+    """Raise PlanError CAD5013 for an extent whose content is too long for what is stored."""
     if extent.raw_bytes > MAX_RATIO * extent.size_bytes:
         raise PlanError(
             "CAD5013",
@@ -56,9 +64,6 @@ def fetch(source: Source, extent: Extent, what: str, decompress: Decompress | No
             expected=f"at most {MAX_RATIO} times the {extent.size_bytes} bytes that are stored",
             got=f"{extent.raw_bytes} bytes",
         )
-    stored = source.read(extent.offset, extent.size_bytes)
-    check_digest(what, stored, extent.sha256)
-    return stored if extent.codec == RAW else _decoded(stored, extent, what, decompress)
 
 
 def _decoded(stored: bytes, extent: Extent, what: str, decompress: Decompress | None) -> bytes:
@@ -143,6 +148,7 @@ def _rows(table: bytes, section: Extent) -> list[_Row]:
         row, at = table[index * ROW_BYTES : (index + 1) * ROW_BYTES], f"blob {index}"
         digest, extent = row[:32], unpack_extent(row[32:], at)
         check_follows(extent, aligned(offset), section.size_bytes, at)
+        require_growth(extent, at)
         if digest in seen:
             raise PlanError("CAD5015", "a blob stands twice in the plan", expected="each once", got=digest.hex(), at=at)
         seen.add(digest)

@@ -5,6 +5,7 @@ The tables below are the whole schema, one row a dataclass, in the order of `pla
 
 from functools import partial
 
+from cadence_runtime.errors import PlanError
 from cadence_runtime.format.cuda import CudaPart
 from cadence_runtime.format.plan import (
     Capture,
@@ -62,6 +63,7 @@ from cadence_runtime.host.program import (
 
 # The host program.
 
+MAX_MANIFEST_BYTES = 1 << 28
 MAX_DIMS, MAX_PARTS, MAX_ROWS = 64, 4096, 1 << 20
 """Of a tensor; of each list of a program, which the checks go through again and again; of a queue at the start."""
 dims = partial(listed, most=MAX_DIMS)
@@ -242,3 +244,10 @@ def encode_manifest(plan: Plan) -> bytes:
 def decode_manifest(data: bytes) -> Manifest:
     """Read a manifest. Raises PlanError CAD5101 to CAD5109."""
     return read(MANIFEST, loads(data))
+
+
+def require_manifest_size(size_bytes: int) -> None:
+    """Raise PlanError CAD5018 for a manifest that is too long to be read at all."""
+    if size_bytes > MAX_MANIFEST_BYTES:
+        expected, got = f"at most {MAX_MANIFEST_BYTES} bytes", f"{size_bytes} bytes"
+        raise PlanError("CAD5018", "the manifest is too long", expected=expected, got=got)

@@ -21,15 +21,13 @@ from cadence_runtime.format.file import (
     read_version,
 )
 from cadence_runtime.format.graphs import decode_graphs
-from cadence_runtime.format.manifest import decode_manifest
+from cadence_runtime.format.manifest import decode_manifest, require_manifest_size
 from cadence_runtime.format.plan import Plan, minor_of
 from cadence_runtime.format.source import MemorySource, Source, opened
 from cadence_runtime.format.tables import decode_nodes, decode_transitions
 from cadence_runtime.format.tapes import decode_tapes
 from cadence_runtime.format.validate import validate
 from cadence_runtime.frozen import frozen
-
-MAX_MANIFEST_BYTES = 1 << 28
 
 Begin = Callable[[str], None]
 """Is told the target of a plan as soon as its manifest is read, which the rest of the file may still contradict."""
@@ -88,9 +86,7 @@ def _read_hashed(source: Source, decompress: Decompress | None, begin: Begin | N
 def _read(source: Source, decompress: Decompress | None, begin: Begin | None, sha256: str | None = None) -> PlanFile:
     extents = read_table(source)
     _check_gaps(source, extents)
-    if extents["manifest"].raw_bytes > MAX_MANIFEST_BYTES:
-        got = f"{extents['manifest'].raw_bytes} bytes"
-        raise PlanError("CAD5018", "the manifest is too long", expected=f"at most {MAX_MANIFEST_BYTES} bytes", got=got)
+    require_manifest_size(extents["manifest"].raw_bytes)
 
     def section(name: str) -> bytes:
         return fetch(source, extents[name], f"section `{name}`", decompress)

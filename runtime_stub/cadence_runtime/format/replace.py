@@ -16,35 +16,54 @@ from types import FrameType
 from cadence_runtime.errors import UsageError
 from cadence_runtime.format.source import not_regular
 
+Path = str | os.PathLike[str]
 
-def replace_file(path: str | os.PathLike[str], pieces: Sequence[bytes]) -> int:
+
+def replace_file(path: Path, pieces: Sequence[bytes]) -> int:
     """Put the pieces at a path and return their size. A symbolic link keeps pointing where it points.
 
     Raises UsageError CAD9202 when something other than a file stands there, CAD9204 when the folder is missing, CAD9205
-    when the operating system refuses or the disk is full. The unfinished file is removed on every error, on Ctrl-C and
-    on SIGTERM; only a kill leaves it behind, as `.NAME.*.tmp`.
+    when the operating system refuses or the disk is full, CAD9206 for `-`. The unfinished file is removed on every
+    error, on Ctrl-C and on SIGTERM; only a kill leaves it behind, as `.NAME.*.tmp`.
     """
-    shown, final = os.fspath(path), os.path.realpath(path)
-    folder, name = os.path.split(final)
-    try:
-        check_place(path)
-        temporary = os.path.join(folder, f".{name}.{secrets.token_hex(4)}.tmp")
-        with _terminable():
-            try:
-                size = _write(temporary, pieces)
-                os.replace(temporary, final)
-            except BaseException:
+    return replace_files([(path, pieces)])[0]
+
+
+def replace_files(files: Sequence[tuple[Path, Sequence[bytes]]]) -> list[int]:
+    """Put pieces at several paths, the first before the second, and return their sizes; no path is touched before all
+    of the files are whole on the disk. Raises as `replace_file` does."""
+    sizes, made = [], []
+    with _terminable():
+        try:
+            for path, pieces in files:
+                with _named(path):
+                    check_place(path)
+                    folder, name = os.path.split(os.path.realpath(path))
+                    made.append(os.path.join(folder, f".{name}.{secrets.token_hex(4)}.tmp"))
+                    sizes.append(_write(made[-1], pieces))
+            for (path, _), temporary in zip(files, made, strict=True):
+                with _named(path):
+                    os.replace(temporary, os.path.realpath(path))
+                    _sync_folder(os.path.dirname(temporary))
+        except BaseException:
+            for temporary in made:
                 _remove(temporary)
-                raise
-            _sync_folder(folder)
+            raise
+    return sizes
+
+
+@contextmanager
+def _named(path: Path) -> Iterator[None]:
+    """Say of what the operating system refuses which file it is."""
+    try:
+        yield
     except (OSError, ValueError) as error:
-        raise _refused(shown, error) from None
-    return size
+        raise _refused(os.fspath(path), error) from None
 
 
-def check_writable(path: str | os.PathLike[str]) -> None:
-    """Raise UsageError CAD9202, CAD9204 or CAD9205 where no file can be put at the path; worth asking before long work.
-    The file that it tries has no name."""
+def check_writable(path: Path) -> None:
+    """Raise UsageError CAD9202 or CAD9204 to CAD9206 where no file can be put at the path; worth asking before long
+    work. The file that it tries has no name."""
     check_place(path)
     try:
         with TemporaryFile(dir=os.path.dirname(os.path.realpath(path))):
@@ -53,9 +72,12 @@ def check_writable(path: str | os.PathLike[str]) -> None:
         raise _refused(os.fspath(path), error) from None
 
 
-def check_place(path: str | os.PathLike[str]) -> None:
-    """Raise UsageError CAD9202 or CAD9204 where no file can stand at the path."""
+def check_place(path: Path) -> None:
+    """Raise UsageError CAD9202, CAD9204 or CAD9206 where no file can stand at the path."""
     shown, final = os.fspath(path), os.path.realpath(path)
+    if shown == "-":
+        hint = "name a file; one of this name is `./-`"
+        raise UsageError("CAD9206", "nothing is written to stdout", expected="a file", got="`-`", hint=hint)
     folder = os.path.dirname(final)
     if not os.path.isdir(folder):
         raise UsageError("CAD9204", "the folder of the file does not exist", got=folder, at=shown, hint="make it first")
