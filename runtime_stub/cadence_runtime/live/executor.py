@@ -31,6 +31,9 @@ from cadence_runtime.times import Times, measure
 OWN_FAILURES = frozenset(["CAD8010", "CAD8011"])
 """Failures of one push that leave the device as it was."""
 
+OPEN, SEED, CLOSE = "(open)", "(seed)", "(close)"
+"""What is done to a session besides its events; none of these is a name that an event can have."""
+
 LEARNING = 0.1
 """How much the last push of an event changes what the next one is thought to take."""
 
@@ -103,7 +106,7 @@ class Executor:
         self.sessions[session.rank] = session
         lane.sessions += 1
         try:
-            await self._submit(session, "open", partial(session.open_here, seed), self.cadence_s, late="late")
+            await self._submit(session, OPEN, partial(session.open_here, seed), self.cadence_s, late="late")
         except BaseException:
             session.close()
             raise
@@ -219,26 +222,31 @@ class Executor:
 
     def _settle(self, job: Job, shapes: str, outcome: Outcome, future: "asyncio.Future[Any]") -> None:
         """Hear of a job that is done, on the loop."""
-        error, took_s = outcome.error, outcome.ended_s - outcome.began_s
+        error = outcome.error
         if self.failure is not None and future.done():
             return  # one that was given up, and ended after all
         if isinstance(error, DeviceError) and error.code not in OWN_FAILURES | {"CAD8020", "CAD8021"}:
             self._fail(error)
-        if job.event in self._takes_s:
-            if error is None:
-                self._takes_s[job.event] += LEARNING * (took_s - self._takes_s[job.event])
-            name = "" if error is None else getattr(error, "code", type(error).__name__)
-            waited_s, lateness_s = outcome.began_s - job.came_s, outcome.ended_s - job.deadline_s
-            report = Report(job.event, shapes, waited_s, took_s, lateness_s, name)
-            if job.rank in self.sessions:
-                self.sessions[job.rank].report = report
-            if self._observe is not None:
-                self._observe(report)
         if not future.done():
             if error is None:
                 future.set_result(outcome.result)
             else:
                 future.set_exception(error)
+        if job.event in self._takes_s:
+            self._report(job, shapes, outcome)
+
+    def _report(self, job: Job, shapes: str, outcome: Outcome) -> None:
+        """Learn from a push that is done, and tell whoever observes."""
+        error, took_s = outcome.error, outcome.ended_s - outcome.began_s
+        if error is None:
+            self._takes_s[job.event] += LEARNING * (took_s - self._takes_s[job.event])
+        name = "" if error is None else getattr(error, "code", type(error).__name__)
+        waited_s, lateness_s = outcome.began_s - job.came_s, outcome.ended_s - job.deadline_s
+        report = Report(job.event, shapes, waited_s, took_s, lateness_s, name)
+        if job.rank in self.sessions:
+            self.sessions[job.rank].report = report
+        if self._observe is not None:
+            self._observe(report)
 
     def _fail(self, error: DeviceError) -> None:
         """End every session: what one of them stood on, all stood on."""
@@ -305,7 +313,7 @@ class LiveSession:
     async def seed(self, seed: int) -> None:
         """Seed the random draws from here on, behind the pushes that wait."""
         self._check_open()
-        await self._executor._submit(self, "seed", partial(self._seed, seed), float("inf"), "late")
+        await self._executor._submit(self, SEED, partial(self._seed, seed), float("inf"), "late")
 
     def close(self) -> None:
         """End the session: what waits is refused, what runs ends by itself. A second call does nothing."""
@@ -316,7 +324,7 @@ class LiveSession:
         for job in self.lane.clear(self.rank):
             job.done(Outcome(now_s, now_s, error=error))
         with suppress(CadenceError):  # the executor has closed or failed, and all sessions with it
-            self._executor._submit(self, "close", self._close_here, 0.0, "late").add_done_callback(_hear)
+            self._executor._submit(self, CLOSE, self._close_here, 0.0, "late").add_done_callback(_hear)
         self._executor._forget(self)
 
     async def __aenter__(self) -> Self:

@@ -471,3 +471,19 @@ def test_seeds_take_their_turn(executor_of: MakeExecutor, talk: Plan) -> None:
         assert (await error_of(session.seed(1))).code == "CAD7053"
 
     asyncio.run(go())
+
+
+def test_an_observer_that_fails_holds_nothing_up(executor_of: MakeExecutor) -> None:
+    def observe(report: Report) -> None:
+        raise ZeroDivisionError("planted")
+
+    executor = executor_of(observe=observe)
+
+    async def go() -> None:
+        heard: list[str] = []
+        asyncio.get_running_loop().set_exception_handler(lambda loop, context: heard.append(str(context["exception"])))
+        session = await working(executor, executor.session())
+        assert (await working(executor, hear(session, 1, 0))).isfinite().all()
+        assert heard == ["planted"]
+
+    asyncio.run(go())
