@@ -217,8 +217,14 @@ class Executor:
 
     def _do_next(self, loop: asyncio.AbstractEventLoop) -> None:
         self._due = False
-        if not self._closed and self.failure is None and self._lanes[0].step():
-            self._come_back(loop)
+        if self._closed or self.failure is not None:
+            return
+        there_may_be_more = True
+        try:
+            there_may_be_more = self._lanes[0].step()
+        finally:
+            if there_may_be_more:
+                self._come_back(loop)
 
     def _settle(self, job: Job, shapes: str, outcome: Outcome, future: "asyncio.Future[Any]") -> None:
         """Hear of a job that is done, on the loop."""

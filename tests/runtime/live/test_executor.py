@@ -473,17 +473,18 @@ def test_seeds_take_their_turn(executor_of: MakeExecutor, talk: Plan) -> None:
     asyncio.run(go())
 
 
-def test_an_observer_that_fails_holds_nothing_up(executor_of: MakeExecutor) -> None:
+@pytest.mark.parametrize("lanes", [0, 1])
+def test_an_observer_that_fails_holds_nothing_up(talk: Plan, lanes: int) -> None:
     def observe(report: Report) -> None:
         raise ZeroDivisionError("planted")
-
-    executor = executor_of(observe=observe)
 
     async def go() -> None:
         heard: list[str] = []
         asyncio.get_running_loop().set_exception_handler(lambda loop, context: heard.append(str(context["exception"])))
-        session = await working(executor, executor.session())
-        assert (await working(executor, hear(session, 1, 0))).isfinite().all()
-        assert heard == ["planted"]
+        async with Executor(loaded(talk), lanes=lanes, observe=observe) as executor:
+            sessions = [await executor.session(seed=seed) for seed in range(3)]
+            pushes = [hear(session, 1, salt) for session in sessions for salt in range(2)]
+            assert all(y.isfinite().all() for y in await asyncio.gather(*pushes))
+        assert heard == ["planted"] * 6
 
     asyncio.run(go())
