@@ -2,24 +2,27 @@
 
 import hmac
 import json
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
 
 from starlette.applications import Starlette
 from starlette.requests import HTTPConnection, Request
 from starlette.responses import JSONResponse, Response
 from starlette.routing import Route, WebSocketRoute
+from starlette.types import Lifespan
 from starlette.websockets import WebSocket
 
 from cadence_runtime.errors import SessionError
 from cadence_serve.service import Service
-from cadence_serve.settings import is_loopback
+from cadence_serve.settings import Settings, is_loopback
 from cadence_serve.stream import ClientStream
 from cadence_serve.wire import error_fields
 
 PATH = "/v1/stream"
 
 
-def app_of(service: Service) -> Starlette:
-    """Return the application of a service; whoever runs it loads and closes the service."""
+def app_of(service: Service, lifespan: Lifespan[Starlette] | None = None) -> Starlette:
+    """Return the application of a service; without a `lifespan`, whoever runs it loads and closes the service."""
 
     async def health(request: Request) -> Response:
         status = service.status
@@ -36,7 +39,24 @@ def app_of(service: Service) -> Starlette:
             return
         await ClientStream(service, socket).serve()
 
-    return Starlette(routes=[Route("/health", health), Route("/metrics", metrics), WebSocketRoute(PATH, stream)])
+    routes = [Route("/health", health), Route("/metrics", metrics), WebSocketRoute(PATH, stream)]
+    return Starlette(routes=routes, lifespan=lifespan)
+
+
+def hosted(settings: Settings) -> Starlette:
+    """Return an application with a service of its own, for a host that runs such: the plan is loaded before the host's
+    startup is over, and given back behind its end."""
+    service = Service(settings)
+
+    @asynccontextmanager
+    async def lifespan(app: Starlette) -> AsyncIterator[None]:
+        await service.load()
+        try:
+            yield
+        finally:
+            await service.close()
+
+    return app_of(service, lifespan)
 
 
 def unwelcome(service: Service, connection: HTTPConnection) -> SessionError | None:

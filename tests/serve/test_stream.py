@@ -8,13 +8,17 @@ from typing import Any
 
 import numpy as np
 import pytest
+import uvicorn
 from websockets.exceptions import ConnectionClosed, InvalidStatus
 
 from cadence_runtime.errors import DeviceError
 from cadence_runtime.format.plan import Plan
 from cadence_runtime.format.writer import write_plan
+from cadence_serve.app import hosted
 from cadence_serve.client import Client, connect
+from cadence_serve.server import address_of, listen
 from cadence_serve.service import until
+from cadence_serve.settings import Settings
 from tests.plan.models import compiled
 from tests.runtime.talk import CODE, SPEC
 from tests.serve.conftest import Running, alone, get, refused, samples, serving, session_on, speak
@@ -381,5 +385,23 @@ def test_draining_ends_those_that_stay(talk_file: Path) -> None:
         async with serving(talk_file, drain_s=0.1) as running, session_on(running) as client:
             running.server.handle_exit(15, None)
             assert await end_of(client) == ("CAD7076", True, 1001)
+
+    asyncio.run(go())
+
+
+def test_another_host_runs_the_application(talk: Plan, talk_file: Path) -> None:
+    """As Ray Serve does: ready once its startup is over, and closed behind its end."""
+
+    async def go() -> None:
+        settings = Settings(str(talk_file), port=0, lanes=1)
+        with listen(settings) as listening:
+            server = uvicorn.Server(uvicorn.Config(hosted(settings), lifespan="on", log_level="error"))
+            running = asyncio.create_task(server.serve([listening]))
+            assert await until(lambda: server.started, 30)
+            async with connect(address_of(settings, listening)) as client:
+                await client.open(seed=2)
+                assert [await speak(client, 2, 1)] == alone(talk, 2, [(2, 1)])
+            server.should_exit = True
+            await running
 
     asyncio.run(go())
