@@ -13,15 +13,17 @@ from pathlib import Path
 import torch
 from torch import Tensor
 
+from cadence_runtime.cpu.check import op_faults
 from cadence_runtime.cpu.environment import environment
 from cadence_runtime.cuda.driver import system_driver
-from cadence_runtime.errors import TraceError
+from cadence_runtime.errors import TraceError, raise_all
 from cadence_runtime.format.plan import Fidelity, Plan, Target
 from cadence_runtime.format.tape import Tape
 from cadencec.passes.pipeline import ALL, optimise
 from cadencec.passes.program import Program
 from cadencec.plan.assemble import Traced, assemble
 from cadencec.plan.external import externalise
+from cadencec.plan.holdable import require_holdable
 from cadencec.plan.release import apply_release, digests, read_release
 from cadencec.spec.spec import Spec
 from cadencec.targets.backend import Backend, Finding
@@ -120,7 +122,10 @@ def compile_spec(
             target,
             embed_weights=embed_weights,
         )
-        plan = plan if backend is None else backend.finish(plan)
+        if backend is None:
+            raise_all(op_faults(plan))  # what a load would say
+        else:
+            plan = backend.finish(plan)
     unplanned = tuple(item.unplanned_bytes for item in kept.lowered)
     return CompiledPlan(plan, tuple(kept.recorded), unplanned, () if backend is None else tuple(backend.warnings))
 
@@ -222,6 +227,7 @@ class _Kept:
         self.constants.update(program.constants)
         index = self.tapes.setdefault(program.tape, len(self.tapes))
         if index == len(self.lowered):
+            require_holdable(program.tape)
             self.lowered.append(lower(program.tape) if self.backend is None else NOT_LOWERED)
             self.recorded.append(recording.tape)
         if self.backend is not None:

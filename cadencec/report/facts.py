@@ -5,9 +5,8 @@ from collections import Counter
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
-from cadence_runtime.errors import raise_all
 from cadence_runtime.format.cuda import KernelNode
-from cadence_runtime.format.outline import Outline, read_outline
+from cadence_runtime.format.outline import Outline, read_whole
 from cadence_runtime.format.plan import Plan
 from cadence_runtime.zstd import decompress
 from cadencec.diff.plan_facts import key_names
@@ -85,8 +84,7 @@ class ReportFacts:
 
 def report_facts(path: str, stock_bytes: Mapping[str, int]) -> ReportFacts:
     """Read a plan file for a report. Raises UsageError CAD92xx and PlanError CAD5xxx."""
-    outline = read_outline(path, decompress=decompress)
-    raise_all(outline.faults)
+    outline = read_whole(path, decompress=decompress)
     plan, names = outline.plan, key_names(outline.plan)
     timeline = build(plan.program)
     moments, round_at = _moments(timeline)

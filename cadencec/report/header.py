@@ -10,9 +10,8 @@ from dataclasses import dataclass
 
 from jinja2 import Environment, PackageLoader, StrictUndefined
 
-from cadence_runtime.errors import raise_all
-from cadence_runtime.format.outline import read_outline
 from cadence_runtime.format.plan import Plan, TensorForm
+from cadence_runtime.format.reader import read_plan
 from cadence_runtime.zstd import decompress
 
 C_TYPES = {
@@ -62,9 +61,7 @@ class Named:
 
 def header(path: str) -> str:
     """Return the header of a plan file; the same plan gives the same bytes. Raises UsageError CAD92xx and PlanError."""
-    outline = read_outline(path, decompress=decompress)
-    raise_all(outline.faults)
-    return render(outline.plan)
+    return render(read_plan(path, decompress=decompress))
 
 
 def render(plan: Plan) -> str:

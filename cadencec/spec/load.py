@@ -5,6 +5,7 @@ import json
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 
+from cadencec.spec.limits import check_fits
 from cadencec.spec.overrides import apply_override
 from cadencec.spec.program import build_program
 from cadencec.spec.report import Place, Places, Report
@@ -37,9 +38,12 @@ def parse_spec(text: str, path: str, overrides: Mapping[str, str] | None = None)
     report.next_pass()
     program = build_program(document, report)
     report.raise_found()
+    model = _model(document.model)
+    check_fits(model, program, report)
+    report.raise_found()
     return Spec(
         path=path,
-        model=_model(document.model),
+        model=model,
         numerics=tuple(sorted(document.numerics.items())),
         program=program,
         sha256=_digest(document),

@@ -198,6 +198,31 @@ def test_no_plan_a_damaged_one_and_no_folder(tmp_path: Path) -> None:
     assert not (tmp_path / "a.html").exists()
 
 
+@pytest.mark.parametrize("more", [(), ("--c-header",)])
+def test_a_damaged_weight_is_noticed(tmp_path: Path, more: tuple[str, ...]) -> None:
+    write_plan(tmp_path / "toy.plan", example(), compress=compress)
+    data = (tmp_path / "toy.plan").read_bytes()
+    (tmp_path / "toy.plan").write_bytes(data[:-1] + bytes([data[-1] ^ 1]))
+    done = cadencec(tmp_path / "toy.plan", *more, "-o", tmp_path / "a.out")
+    assert done.exit_code == 3
+    assert done.stderr.startswith(
+        "error CAD5007: the digest of blob 1 does not match: the plan was altered or damaged\n"
+    )
+    assert not (tmp_path / "a.out").exists()
+
+
+def test_a_report_to_stdout_is_refused(tmp_path: Path) -> None:
+    write_plan(tmp_path / "toy.plan", example(), compress=compress)
+    done = cadencec(tmp_path / "toy.plan", "-o", "-")
+    assert done.exit_code == 2
+    assert done.stderr == (
+        "error CAD9206: nothing is written to stdout\n"
+        "  expected: a file\n"
+        "  got:      `-`\n"
+        "  hint:     name a file; one of this name is `./-`\n"
+    )
+
+
 def test_torch_is_not_touched(tmp_path: Path) -> None:
     write_plan(tmp_path / "toy.plan", example(), compress=compress)
     code = (

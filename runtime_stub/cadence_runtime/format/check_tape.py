@@ -46,7 +46,7 @@ class TapeChecker:
         for position, op in enumerate(tape.ops):
             at = f"{where}, op {position}"
             if id(op) not in self._ends:
-                wrong = list(_bad_op(op, at))
+                wrong = list(op_errors(op, at))
                 yield from wrong
                 if wrong:
                     continue
@@ -89,7 +89,8 @@ def _error(code: str, what: str, expected: str, got: str, at: str) -> PlanError:
     return PlanError(code, what, expected=expected, got=got, at=at)
 
 
-def _bad_op(op: Op, at: str) -> Iterator[PlanError]:
+def op_errors(op: Op, at: str) -> Iterator[PlanError]:
+    """Yield what is wrong with an op by itself."""
     if not op.source.isprintable():
         yield _error("CAD5215", "a source line is not printable", "printable text", shown(op.source), at)
     if not OP_NAME.fullmatch(op.name):

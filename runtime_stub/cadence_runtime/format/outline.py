@@ -10,10 +10,11 @@ from typing import Any, TypeVar, cast
 
 from cadence_runtime.errors import CadenceError, PlanError
 from cadence_runtime.format.blobs import Decompress, UnreadBlob, fetch, read_blob_table
-from cadence_runtime.format.file import Extent, check_minor, read_table, read_version
+from cadence_runtime.format.file import MAJOR, Extent, check_minor, read_table, read_version
 from cadence_runtime.format.graphs import decode_graphs
 from cadence_runtime.format.manifest import Manifest, decode_manifest
 from cadence_runtime.format.plan import Plan, minor_of
+from cadence_runtime.format.reader import read_plan_file
 from cadence_runtime.format.source import Source, located, opened
 from cadence_runtime.format.tables import decode_nodes, decode_transitions
 from cadence_runtime.format.tapes import decode_tapes
@@ -49,6 +50,14 @@ def read_outline(path: str | os.PathLike[str], *, decompress: Decompress | None)
     with opened(path) as source:
         reader = _Reader(source, decompress)
         return reader.outline(os.fspath(path))
+
+
+def read_whole(path: str | os.PathLike[str], *, decompress: Decompress | None) -> Outline:
+    """Read a plan with all of its blobs, and say how it stands in its file; nothing is unread, and there are no faults.
+    Raises as `read_plan` does."""
+    file = read_plan_file(path, decompress=decompress)
+    version = f"{MAJOR}.{minor_of(file.plan)}"
+    return Outline(file.plan, version, file.size_bytes, file.extents, (), ())
 
 
 class _Reader:
