@@ -115,7 +115,7 @@ def run_replay(plan: LoadedPlan, talks: Talks, sessions: int, conditions: Condit
 async def _replay(plan: LoadedPlan, talks: Talks, sessions: int, conditions: Conditions) -> Ran:
     lateness_s: list[float] = []
     async with Executor(plan.lane(), lanes=conditions.lanes, times=conditions.times) as executor:
-        executor.warm()
+        executor.rehearse()
         opened = [await executor.session(seed=who) for who in range(sessions)]
         dues = [list(dues_of(talks, who, conditions)) for who in range(sessions)]
         pairs = zip(opened, dues, strict=True)

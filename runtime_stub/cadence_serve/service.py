@@ -56,14 +56,17 @@ class Service:
         policy = None if settings.policy is None else Policy.of_file(settings.policy)
         plan = load(settings.plan, settings.weights, policy=policy, warm=True)
         try:
-            times = measure(plan)
             executor = Executor(
-                plan, lanes=settings.lanes, times=times, wedged_s=settings.wedged_s, observe=self.metrics.observe
+                plan,
+                lanes=settings.lanes,
+                times=measure(plan),
+                wedged_s=settings.wedged_s,
+                observe=self.metrics.observe,
             )
         except BaseException:
             plan.close()
             raise
-        executor.warm()
+        times = executor.rehearse()
         executor.capacity = plan.capacity(times, ahead_s=settings.ahead_s, share=settings.share, lanes=executor.lanes)
         return executor
 

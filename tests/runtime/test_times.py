@@ -1,5 +1,6 @@
 """Times are medians by key, each taken behind a switch, and measuring leaves nothing behind."""
 
+import threading
 from collections.abc import Iterator
 from itertools import count
 
@@ -66,6 +67,23 @@ def test_measuring_leaves_sessions_as_they_were(plan: LoadedPlan) -> None:
         got += [play(session, act) for act in acts[1:]]
         assert len(plan._states) == 1
     assert all(torch.equal(a, b) for a, b in zip(got, alone, strict=True))  # type: ignore[arg-type]
+
+
+def test_lanes_beside_push_all_the_while_and_end_with_it(plan: LoadedPlan) -> None:
+    with plan.lane() as lane:
+        pushed, run = [0], lane._player.run
+
+        def counted(capture: int, generator: object) -> object:
+            pushed[0] += 1
+            return run(capture, generator)
+
+        lane._player.run = counted  # type: ignore[method-assign]
+        before = threading.active_count()
+        times = measure(plan, beside=[lane], repeats=30)
+        assert times.pushes.keys() == {transition.captures for transition in plan.plan.transitions}
+        assert pushed[0] > 0
+        assert threading.active_count() == before
+        assert len(lane._states) == 0
 
 
 def test_nothing_measured_takes_no_time() -> None:

@@ -124,11 +124,16 @@ class Executor:
             sizes[name] *= len(self._lanes)
         return {**sizes, "slabs": sum(lane.plan.slab_bytes for lane in self._lanes)}
 
-    def warm(self) -> None:
-        """Run every key once on every lane, before the first session, so that no push is the first of its key."""
-        for lane in self._lanes:
-            measure(lane.plan, repeats=0)
+    def rehearse(self) -> Times:
+        """Run every key on every lane, before the first session, so that no push is the first of its key; return what
+        they take on one lane while the others are busy, which is what is expected of them from now on."""
+        first, *others = [lane.plan for lane in self._lanes]
+        for other in others:
+            measure(other, repeats=0)
+        times = measure(first, beside=others)
+        self._takes_s = first_estimates(first, times)
         self._switches_before = self._switches()
+        return times
 
     def step(self) -> bool:
         """Do one job on each lane, on this thread; return whether there was any. For an executor without threads."""
