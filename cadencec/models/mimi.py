@@ -38,11 +38,20 @@ class Mimi:
         self.decoder, self.decoder_transformer = mimi.decoder, mimi.decoder_transformer
         self.upsample, self.quantizer = mimi.upsample, mimi.quantizer
         self._mimi = mimi
-        mimi.streaming_forever(1)
-        # Neither the encoder nor its state has a part in decoding.
-        del mimi.encoder, mimi.encoder_transformer, mimi.downsample
-        states = {name: state for name, state in mimi.get_streaming_state().items() if _decodes(name)}
-        mimi._cached_children = None  # of the encoder, among others
+        mimi.encoder = mimi.encoder_transformer = mimi.downsample = None  # they have no part in decoding
+        self._begin()
+
+    def to(self, device: torch.device) -> "Mimi":
+        """Move the model to a device, as a module is moved; the objects that hold its state are made there anew."""
+        self._mimi.to(device)
+        self._mimi._stop_streaming()
+        self._begin()
+        return self
+
+    def _begin(self) -> None:
+        """Make the objects that hold the state of a session, and take the state out."""
+        self._mimi.streaming_forever(1)
+        states = self._mimi.get_streaming_state()
         self._states = list(states.values())
         self._slots = {path: slot for path, slot in _slots(states).items() if getattr(*slot).numel()}
         self._start = {path: getattr(*slot).clone() for path, slot in self._slots.items()}
@@ -117,11 +126,6 @@ def _slots(states: Mapping[str, Any]) -> dict[str, tuple[Any, str]]:
             if hasattr(holder, attribute):
                 found[f"{prefix}.{attribute}"] = (holder, attribute)
     return found
-
-
-def _decodes(name: str) -> bool:
-    """Return whether a module, by its path, has a part in decoding."""
-    return name.partition(".")[0] in ("decoder", "decoder_transformer", "upsample")
 
 
 def _released(size: Size) -> Any:

@@ -168,7 +168,7 @@ def load_model(
 ) -> Model:
     """Build the model that a spec's `entry` names: `package.module:function` or `file.py:function`, the file relative
     to `base_folder`. It is built on the host and moved to `device`, so that its initial values are the same there.
-    Raises TraceError (CAD3401 to CAD3407) that names the cause and the line of the user's code."""
+    Raises TraceError (CAD3401 to CAD3407, CAD3422) that names the cause and the line of the user's code."""
     place, _, name = entry.rpartition(":")
     with _steady_random():
         module = _import(place, Path(base_folder), entry)
@@ -181,8 +181,26 @@ def load_model(
             raise failure("CAD3406", f"`{entry}` failed", error) from error
     _check_protocol(adapter, entry)
     if device.type != "cpu":
-        adapter.to(device)
+        _move(adapter, device, entry)
     return Model(adapter, entry, device)
+
+
+def _move(adapter: Any, device: torch.device, entry: str) -> None:
+    """Move a model to a device. Raises TraceError CAD3422 for one that does not know how, and CAD3406 where it
+    fails."""
+    if not callable(getattr(adapter, "to", None)):
+        raise TraceError(
+            "CAD3422",
+            f"the model of `{entry}` cannot be moved to a device",
+            expected="a method `to(device)`, as every torch module has",
+            got=f"`{type(adapter).__name__}` without `to`",
+            hint="make the adapter a `torch.nn.Module` that holds the model, or give it `to`",
+        )
+    try:
+        adapter.to(device)
+    except Exception as error:
+        _let_ours_through(error)
+        raise failure("CAD3406", f"`{entry}` made a model that cannot be moved to `{device}`", error) from error
 
 
 @contextmanager

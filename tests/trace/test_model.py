@@ -267,3 +267,27 @@ def test_a_start_is_made_on_the_host_and_moved(tmp_path):
     assert state["h"].device.type == state["own"].device.type == "meta"
     assert state["rows"] == [state["h"], None, 4] and state["rows"][0] is state["h"]
     assert model.reset(state)["h"].device.type == "meta"
+
+
+def test_a_model_that_cannot_be_moved(tmp_path):
+    write(tmp_path, MODEL + "\n\ndef build():\n    return Model()\n")
+    with pytest.raises(TraceError) as caught:
+        load_model("./model.py:build", {}, tmp_path, torch.device("meta"))
+    assert str(caught.value) == (
+        "CAD3422: the model of `./model.py:build` cannot be moved to a device\n"
+        "  expected: a method `to(device)`, as every torch module has\n"
+        "  got:      `Model` without `to`\n"
+        "  hint:     make the adapter a `torch.nn.Module` that holds the model, or give it `to`"
+    )
+    failing = (
+        MODEL
+        + "    def to(self, device):\n        raise RuntimeError('no room')\n\n\ndef build():\n    return Model()\n"
+    )
+    write(tmp_path, failing)
+    with pytest.raises(TraceError) as caught:
+        load_model("./model.py:build", {}, tmp_path, torch.device("meta"))
+    assert str(caught.value) == (
+        "CAD3406: `./model.py:build` made a model that cannot be moved to `meta`\n"
+        "  got:      RuntimeError: no room\n"
+        "  at:       model.py:9: raise RuntimeError('no room')"
+    )
