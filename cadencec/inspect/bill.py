@@ -16,8 +16,8 @@ from dataclasses import dataclass
 from typing import Any
 
 from cadence_runtime.format.cuda import KernelImage
-from cadence_runtime.format.file import MAJOR, MINOR
-from cadence_runtime.format.plan import Plan
+from cadence_runtime.format.file import MAJOR
+from cadence_runtime.format.plan import Plan, minor_of
 from cadence_runtime.format.reader import PlanFile, read_plan_file
 from cadence_runtime.zstd import decompress
 
@@ -81,7 +81,7 @@ def _plan(file: PlanFile) -> Component:
         "name": f"{plan.provenance.model}.{plan.target}.plan",
         "hashes": _hashes(str(file.sha256)),
         "properties": _properties(
-            format=f"{MAJOR}.{MINOR}",
+            format=f"{MAJOR}.{minor_of(plan)}",
             spec_sha256=plan.provenance.spec_sha256,
             embedded_code=code,
             weights_outside=f"{len(external)} tensors in {plan.weights_file}" if external else "none",

@@ -1,5 +1,7 @@
 """The reader that follows docs/format.md accepts what the runtime's does, and finds the same in it."""
 
+import ast
+import sys
 from dataclasses import fields, is_dataclass
 from fractions import Fraction
 from pathlib import Path
@@ -29,6 +31,22 @@ PLANS = {
     "weights file": example(embed=False),
     "bfloat16": example(dtype="bfloat16"),
 }
+
+
+def test_it_shares_no_code_with_the_first() -> None:
+    """What it imports is its own, of the standard library, or the decoder of zstd."""
+    folder = Path(__file__).with_name("second_reader")
+    found = set()
+    for path in folder.glob("*.py"):
+        for node in ast.walk(ast.parse(path.read_text())):
+            if isinstance(node, ast.Import):
+                found |= {alias.name.partition(".")[0] for alias in node.names}
+            elif isinstance(node, ast.ImportFrom) and node.level == 0:
+                found.add(str(node.module).partition(".")[0])
+            elif isinstance(node, ast.ImportFrom):
+                assert node.level == 1
+    assert found - sys.stdlib_module_names == {"zstandard"}
+    assert found.isdisjoint({"importlib", "runpy", "subprocess"})
 
 
 def plain(value: Any) -> Any:

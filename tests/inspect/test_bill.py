@@ -52,6 +52,11 @@ def test_what_the_schema_requires_is_there(path: Path) -> None:
     assert composition["aggregate"] == "complete" and set(composition["assemblies"]) <= set(references)
 
 
+@pytest.mark.parametrize("path", [CPU, CUDA], ids=["cpu", "cuda"])
+def test_the_format_is_that_of_the_plan_and_not_of_its_reader(path: Path) -> None:
+    assert properties(bill_of_file(path)["metadata"]["component"])["format"] == "1.0"
+
+
 def test_every_byte_that_is_embedded_is_someones() -> None:
     plan = read_plan_file(CUDA, decompress=decompress).plan
     rows = [properties(row) for row in components(bill_of_file(CUDA))]
