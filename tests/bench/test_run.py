@@ -69,9 +69,9 @@ def test_an_overload_is_given_up_and_what_is_left_is_late(talk_case: Case, clock
 @pytest.mark.parametrize("lanes", [0, 2])
 def test_every_unit_of_the_replay_is_done(talk_case: Case, lanes: int) -> None:
     with loaded(talk_case.plan) as plan:
-        ran = run_replay(plan, Talks(talk_case.plan, 1), 3, Conditions(0.02, 0.005, 0.2, lanes))
-    assert (ran.sessions, ran.units, len(ran.lateness_s)) == (3, 30, 30)
-    assert min(ran.lateness_s) > -0.015
+        ran = run_replay(plan, Talks(talk_case.plan, 1), 3, Conditions(0.2, 0.05, 0.7, lanes))
+    assert (ran.sessions, ran.units, len(ran.lateness_s)) == (3, 9, 9)
+    assert min(ran.lateness_s) > -0.15
 
 
 def test_percentiles_are_of_the_units_that_were_done() -> None:
