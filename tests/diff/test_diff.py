@@ -24,7 +24,7 @@ from cadencec.diff.gates import parse_gate
 from tests.format.plans import cuda_example, example
 
 ROOT = Path(__file__).resolve().parents[2]
-GOLDEN = sorted((ROOT / "plans").glob("*.plan"))
+GOLDEN = sorted((ROOT / "plans").glob("growing-kv-cat.*.plan"))
 SPEC = ROOT / "tests" / "cases" / "01_growing_kv_cat.yaml"
 
 Diff = Callable[..., Report]

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from cadence_runtime.format.cuda import CudaPart, Edge
+from cadence_runtime.format.cuda import CudaPart, Edge, Launch, Move
 from cadence_runtime.format.plan import Plan
 from cadence_runtime.format.writer import write_plan
 from cadence_runtime.zstd import compress
@@ -80,6 +80,17 @@ def another_generator() -> Plan:
     return graph(1, philox=(philox[0], philox[1] + 4))
 
 
+def moved_rows(before: bool) -> Plan:
+    """The plan with a section of rows, and copies around its first graph."""
+    *common, library = CUDA.sections
+    rows = replace(library, name="rows", offset=library.offset, size_bytes=512)
+    state = next(section for section in common if section.name == "state").offset
+    there, back = (Move(rows.offset, state, 16),), (Move(state, rows.offset, 16),)
+    launches = (Launch(0, there, back if before else ()), *map(Launch, range(1, len(PART.graphs))))
+    sections = (*common, rows, replace(library, offset=library.offset + 512))
+    return replace(cuda(launches=launches), sections=sections)
+
+
 def another_kernel(**fields: Any) -> Plan:
     return cuda(kernels=(replace(PART.kernels[0], **fields), *PART.kernels[1:]))
 
@@ -91,6 +102,7 @@ NEWS: dict[str, tuple[Plan, Callable[[], Plan], list[str]]] = {
     "packing": (CPU, lambda: section(CPU, "scratch", method="search"), ["arena"]),
     "edge": (CUDA, lambda: graph(0, edges=(Edge(0, 1),)), ["captures"]),
     "operand": (CUDA, another_operand, ["captures"]),
+    "rows that come back": (moved_rows(True), lambda: moved_rows(False), ["captures"]),
     "memset": (CUDA, another_memset, ["captures"]),
     "generator": (CUDA, another_generator, ["captures"]),
     "no generator": (CUDA, lambda: graph(1, philox=None), ["captures"]),
