@@ -84,8 +84,9 @@ def _bench(request: Request, progress: Progress) -> Bench:
             return _live(plan, model, talks, request, progress)
         cadence_s = plan.plan.program.cadence_s
         blocks = tuple(_blocks(plan, model, talks, request.seconds, progress))
+        random = plan.plan.provenance.random_weights
         name, cadence = plan.plan.provenance.model, None if cadence_s is None else float(cadence_s)
-        return Bench(name, cadence, 0.0, request.seconds, None, request.seed, blocks=blocks)
+        return Bench(name, cadence, 0.0, request.seconds, None, request.seed, blocks=blocks, random_weights=random)
 
 
 def _live(plan: LoadedPlan, model: StockModel, talks: Talks, request: Request, progress: Progress) -> Bench:
@@ -115,6 +116,7 @@ def _live(plan: LoadedPlan, model: StockModel, talks: Talks, request: Request, p
         runs["replay"],
         most["stock"],
         most["replay"],
+        random_weights=plan.plan.provenance.random_weights,
     )
 
 

@@ -29,7 +29,7 @@ def _lines(found: Bench) -> Iterator[str]:
     box = f'viewBox="0 0 {WIDTH} {HEIGHT}" font-family="sans-serif" font-size="12"'
     yield f'<svg xmlns="http://www.w3.org/2000/svg" {box}>'
     yield f'<rect width="{WIDTH}" height="{HEIGHT}" fill="#fff"/>'
-    yield f'<text x="{LEFT}" y="22" font-size="14">{_text(found.model)}: lateness of the 99th percentile</text>'
+    yield f'<text x="{LEFT}" y="22" font-size="14">{_text(found.title)}: lateness of the 99th percentile</text>'
     for cadences, label in ((-1.0, "-1"), (0.0, "0"), (1.0, "1"), (2.0, "2 cadences")):
         y = _y(cadences)
         yield f'<line x1="{LEFT}" x2="{WIDTH - RIGHT}" y1="{y}" y2="{y}" stroke="#ddd"/>'

@@ -11,7 +11,8 @@ from cadencec.bench.run import Ran
 @dataclass(frozen=True, slots=True)
 class Bench:
     """What came out. Runs are by number of sessions; `blocks` has the median seconds of a push, stock and replay, for
-    each pair of blocks. Largest numbers are None where they were not looked for."""
+    each pair of blocks. Largest numbers are None where they were not looked for. `random_weights` are none of a
+    release."""
 
     model: str
     cadence_s: float | None
@@ -24,6 +25,12 @@ class Bench:
     most_stock: int | None = None
     most_replay: int | None = None
     blocks: tuple[tuple[float, float], ...] = ()
+    random_weights: bool = False
+
+    @property
+    def title(self) -> str:
+        """The name of the model, and whether its weights are random."""
+        return self.model + ", random weights" * self.random_weights
 
 
 SHARES = {"p50": 0.5, "p95": 0.95, "p99": 0.99}
@@ -40,6 +47,8 @@ def _blocks(found: Bench) -> Iterator[str]:
         yield "too few pushes to compare: give --seconds more"
         return
     lower, middle, upper = quantiles(ratios, n=4) if len(ratios) > 1 else (ratios[0],) * 3
+    if found.random_weights:
+        yield found.title
     stock_us, replay_us = (sorted(side)[len(side) // 2] * 1e6 for side in zip(*found.blocks, strict=True))
     yield f"stock push   {stock_us:8.1f} us"
     yield f"replay push  {replay_us:8.1f} us"
@@ -49,7 +58,7 @@ def _blocks(found: Bench) -> Iterator[str]:
 def _live(found: Bench) -> Iterator[str]:
     lanes = "lanes as suits the pushes" if found.lanes is None else f"{found.lanes} lanes"
     ahead = f", {found.ahead_s * 1000:g} ms of it ahead" if found.ahead_s else ""
-    yield f"{found.model}: a unit every {(found.cadence_s or 0) * 1000:g} ms{ahead}, {found.seconds:g} s a run, {lanes}"
+    yield f"{found.title}: a unit every {(found.cadence_s or 0) * 1000:g} ms{ahead}, {found.seconds:g} s a run, {lanes}"
     yield ""
     yield "         sessions    units     late   lateness in ms: p50      p95      p99      max     busy"
     for side, runs in (("stock", found.stock), ("replay", found.replay)):
@@ -69,6 +78,7 @@ def to_json(found: Bench) -> dict[str, Any]:
     """Return a bench as JSON, schema `cadencec.bench/1`; times are in seconds."""
     return {
         "model": found.model,
+        "random_weights": found.random_weights,
         "cadence_s": found.cadence_s,
         "ahead_s": found.ahead_s,
         "seconds": found.seconds,

@@ -149,8 +149,8 @@ def write(plan: Plan, plan_file: Path, *, embed_weights: bool) -> Written:
 def signed(written: Written, spec: Spec, signer: Signer) -> Written:
     """Sign what was written, with the weights file of the release where the plan names that."""
     weights = written.weights_file
-    if weights is None and spec.model.weights is not None:
-        weights = Path(spec.path).parent / spec.model.weights.path
+    if weights is None and written.plan.weights_file is not None:
+        weights = Path(spec.path).parent / written.plan.weights_file
     given = None if weights is None else str(weights)
     made = sign_file(str(written.plan_file), signer, weights=given, expected=written.plan)
     return replace(written, signature_file=Path(made.signature))

@@ -7,12 +7,14 @@ from cadence_runtime.format.plan import Fidelity, Plan, Section
 from cadencec.compile.job import Report, Written
 from cadencec.trace.listing import format_tape
 
+RANDOM = ", random weights"
+
 
 def render(report: Report, *, tapes: bool = False) -> str:
     """Return the report as text; with `tapes`, the ops of every tape come first, before and after the passes."""
     plan = report.compiled.plan
     rows = {
-        "model": f"{plan.provenance.model} ({plan.provenance.entry})",
+        "model": f"{plan.provenance.model} ({plan.provenance.entry})" + RANDOM * plan.provenance.random_weights,
         "timeline": f"{counted(len(plan.nodes), 'state')}, {counted(len(plan.transitions), 'transition')}",
         "coverage": f"{len(plan.captures)} of {len(keys(plan))} reachable keys captured",
         "tapes": f"{len(plan.tapes)}, with {ops(report)['replayed']} ops of {ops(report)['recorded']} recorded",
@@ -41,6 +43,7 @@ def to_json(report: Report, *, tapes: bool = False) -> dict[str, Any]:
         "weights": weights,
         "signature": str(written.signature_file) if written.signature_file else None,
         "model": plan.provenance.model,
+        "random_weights": plan.provenance.random_weights,
         "target": plan.target,
         "states": len(plan.nodes),
         "transitions": len(plan.transitions),

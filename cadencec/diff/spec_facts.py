@@ -24,8 +24,9 @@ def spec_facts(path: str, overrides: Mapping[str, str] | None = None) -> Facts:
         followed = {"keys": _keys(spec.program, timeline), "demand": _demand(timeline)}
         measures = {"keys": len(followed["keys"]), "state": sum(item.size_bytes for item in timeline.demand)}
     model = {"entry": spec.model.entry, **{f"option {name}": str(value) for name, value in spec.model.options}}
-    if spec.model.weights is not None:
-        model |= {"weights file": spec.model.weights.path, "weights sha256": spec.model.weights.sha256 or "not pinned"}
+    for item in spec.model.weights:
+        named = f"{item.path} as {item.prefix}" if item.prefix else item.path
+        model |= {f"weights file {named}": item.sha256 or "not pinned"}
     parts = {**declared(spec.program), **followed, "numerics": _texts(spec.numerics), "provenance": model}
     unread = () if followed else ("keys", "demand")
     return Facts("spec", path, spec.model.name, "", parts, measures, unread=unread, faults=faults)

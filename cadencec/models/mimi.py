@@ -25,6 +25,9 @@ DISTRIBUTION, VERSION, EXTRA = "moshi", "0.2.13", "moshi"
 ABSENT = ("sphn", "sounddevice", "bitsandbytes", "sentencepiece", "huggingface_hub", "huggingface_hub.errors")
 """What the package imports for sound cards, downloads and text, and the decoder never runs."""
 
+ENCODER = ("encoder", "encoder_transformer", "downsample")
+"""Modules of the release that have no part in decoding."""
+
 State = dict[str, Tensor]
 
 _SEED = 0
@@ -32,6 +35,8 @@ _SEED = 0
 
 class Mimi:
     """`step` takes `codes` (1, codebooks, 1) int64 and returns `audio` (1, 1, 1920) float32."""
+
+    random_weights = True
 
     def __init__(self, mimi: Any) -> None:
         # First, so that weights have their published names.
@@ -77,6 +82,10 @@ class Mimi:
             if hasattr(held, "offset_cpu"):
                 held.offset_cpu = 0  # counts steps for models with other weights at each step, which this is not
         return after, audio
+
+    def published_name(self, name: str) -> str | None:
+        """Return the name itself, or None for what the encoder alone runs."""
+        return None if name.partition(".")[0] in ENCODER else name
 
     def _put(self, values: Mapping[str, Tensor | None]) -> None:
         for path, (holder, name) in self._slots.items():

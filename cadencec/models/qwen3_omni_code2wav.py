@@ -29,6 +29,8 @@ TRANSCRIBED_SHA256 = "2fe800347edb617c1dc81f282e49d0ac84bad9fe62ec2b214211d18425
 """Of the source of `chunked_decode`. Versions come fast, and any with this loop will do; 5.17.0 has it."""
 
 CONTEXT_FRAMES = 25
+OTHER_PARTS = ("thinker", "talker")
+"""Of the released checkpoint, before `code2wav`."""
 
 State = dict[str, Tensor]
 
@@ -45,6 +47,10 @@ class Code2Wav(nn.Module):
         # Named as in the release, so that weights keep their published names.
         self.code2wav = released
         self._context = context
+
+    def published_name(self, name: str) -> str | None:
+        """Return the name itself, or None for what other parts of the whole model run."""
+        return None if name.partition(".")[0] in OTHER_PARTS else name
 
     def init_state(self) -> State:
         """Return the state of a session that has heard nothing: `codes` (1, codebooks, 0) int64."""

@@ -43,7 +43,7 @@ def assemble(spec: Spec, traced: Traced, target: Target, *, embed_weights: bool)
     leaves, state_bytes = slots(traced.leaves, found.forms)
     captures, io_bytes = place_io(found.captures, traced.tapes)
     weights, weights_bytes = collect_weights(
-        traced.tapes, traced.weights, traced.published, blobs, embed=embed_weights or spec.model.weights is None
+        traced.tapes, traced.weights, traced.published, blobs, embed=embed_weights or spec.model.named_file is None
     )
     constants, constants_bytes = collect_constants(traced.tapes, traced.constants, blobs)
     rows = {"weights": weights_bytes, "constants": constants_bytes, "state": state_bytes, "io": io_bytes}
@@ -61,7 +61,7 @@ def assemble(spec: Spec, traced: Traced, target: Target, *, embed_weights: bool)
         init=found.init,
         sections=sections(rows, tallest.height_bytes, bound, tallest.method),
         weights=weights,
-        weights_file=spec.model.weights.path if spec.model.weights and not embed_weights else None,
+        weights_file=spec.model.named_file if not embed_weights else None,
         constants=constants,
         blobs=blobs.all(),
         fidelity=traced.fidelity,
@@ -78,5 +78,5 @@ def provenance(spec: Spec, traced: Traced) -> Provenance:
         compiler=__version__,
         environment=traced.environment,
         numerics=traced.numerics,
-        random_weights=bool(getattr(traced.weights.model, "random_weights", False)),
+        random_weights=not spec.model.weights and bool(getattr(traced.weights.model, "random_weights", False)),
     )

@@ -24,7 +24,8 @@ from cadencec.passes.program import Program
 from cadencec.plan.assemble import Traced, assemble
 from cadencec.plan.external import externalise
 from cadencec.plan.holdable import require_holdable
-from cadencec.plan.release import apply_release, digests, read_release
+from cadencec.plan.published import load_published
+from cadencec.plan.release import digests, read_release
 from cadencec.spec.spec import Spec
 from cadencec.targets.backend import Backend, Finding
 from cadencec.targets.cpu.lower import NOT_LOWERED, Lowered, lower
@@ -114,7 +115,7 @@ def compile_spec(
                 lowered=kept.lowered,
                 constants=kept.constants,
                 weights=weights,
-                published=digests(release),
+                published=digests({name: release[name] for name in release.keys() & weights.tensors.keys()}),
                 fidelity=kept.fidelity(walked),
                 numerics=tuple(sorted({**kept.numerics, **dict(shown(spec.numerics))}.items())),
                 environment=environment() if backend is None else backend.environment(),
@@ -159,7 +160,8 @@ def _build(
     progress("build", position, 3)
     model = load_model(spec.model.entry, dict(spec.model.options), Path(spec.path).parent, device)
     weights = collect_weights(model.adapter)
-    apply_release(release, weights, spec.where("model.weights.file"))
+    if spec.model.weights:
+        load_published(release, weights, spec.where("model.weights"))
     return _Built(Jobs(spec.program, declared_leaves(spec.program, spec.where), model), weights)
 
 

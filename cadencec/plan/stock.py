@@ -4,7 +4,8 @@ from pathlib import Path
 
 from cadence_runtime.errors import IncompatibleError
 from cadence_runtime.format.plan import Plan
-from cadencec.plan.release import apply_release, read_release
+from cadencec.plan.published import load_published
+from cadencec.plan.release import read_release
 from cadencec.spec.spec import Spec
 from cadencec.trace.jobs import Jobs
 from cadencec.trace.leaves import declared_leaves
@@ -27,5 +28,6 @@ def check_spec(plan: Plan, spec: Spec) -> None:
 def stock_jobs(spec: Spec) -> Jobs:
     """Build the model of a spec, with the weights of its release."""
     model = load_model(spec.model.entry, dict(spec.model.options), Path(spec.path).parent)
-    apply_release(read_release(spec), collect_weights(model.adapter), spec.where("model.weights.file"))
+    if spec.model.weights:
+        load_published(read_release(spec), collect_weights(model.adapter), spec.where("model.weights"))
     return Jobs(spec.program, declared_leaves(spec.program, spec.where), model)

@@ -63,7 +63,7 @@ def _at(place: Place) -> str:
 
 
 def _model(model: ModelDoc) -> Model:
-    weights = WeightsFile(model.weights.file, model.weights.sha256) if model.weights else None
+    weights = tuple(WeightsFile(item.file, item.sha256, item.prefix) for item in model.weights or ())
     return Model(model.name, model.entry, tuple(sorted(model.options.items())), weights)
 
 

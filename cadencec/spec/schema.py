@@ -183,6 +183,7 @@ def _as_mapping(value: Any) -> Any:
 
 _LIST_OR_MAPPING = _Or(_as_mapping, lambda full: {"type": "array", "items": {"anyOf": [{"type": "string"}, full]}})
 _MAY_BE_EMPTY = _Or(lambda value: {} if value is None else value, lambda full: {"type": "null"})
+_ONE_OR_LIST = _Or(lambda value: [value] if isinstance(value, dict) else value, lambda full: full["items"])
 _START_ALONE = _Or(
     lambda value: value if isinstance(value, dict) else {"start": value}, lambda full: {"type": ["integer", "string"]}
 )
@@ -195,10 +196,14 @@ class Closed(BaseModel):
 
 
 class WeightsDoc(Closed):
-    """The release's weights file."""
+    """A file of the release's weights."""
 
-    file: Text = Field(description="safetensors file, relative to the spec", examples=["flow.safetensors"])
+    file: Text = Field(
+        description="safetensors file, index of some, or file of `torch.save`, relative to the spec",
+        examples=["flow.safetensors"],
+    )
     sha256: Sha256 | None = Field(None, description="digest that the file must have")
+    prefix: Text = Field("", description="comes before each name in the file", examples=["flow."])
 
 
 class ModelDoc(Closed):
@@ -207,7 +212,9 @@ class ModelDoc(Closed):
     name: FileName = Field(description="names the plan's file", examples=["mimi-decoder"])
     entry: Entry = Field(description="function that builds the model", examples=["./model.py:build"])
     options: dict[Name, OptionValue] = Field({}, description="keyword arguments of the entry")
-    weights: WeightsDoc | None = Field(None, description="weights file, or null for the model's own initial values")
+    weights: Annotated[list[WeightsDoc], _ONE_OR_LIST] | None = Field(
+        None, description="weights file, a list of some, or null for the model's own initial values"
+    )
 
 
 class CounterDoc(Closed):

@@ -7,10 +7,12 @@ from cadence_runtime.host.program import Program
 
 @dataclass(frozen=True, slots=True)
 class WeightsFile:
-    """The release's weights; `path` is relative to the spec's folder, `sha256` is None where the spec pins none."""
+    """A file of the release's weights; `path` is relative to the spec's folder, `sha256` is None where the spec pins
+    none, and `prefix` comes before each name in the file."""
 
     path: str
-    sha256: str | None
+    sha256: str | None = None
+    prefix: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -21,7 +23,14 @@ class Model:
     name: str
     entry: str
     options: tuple[tuple[str, bool | int | float | str | None], ...]
-    weights: WeightsFile | None
+    weights: tuple[WeightsFile, ...]
+
+    @property
+    def named_file(self) -> str | None:
+        """The weights file that a plan can name instead of holding its tensors: a safetensors file, alone and with its
+        own names."""
+        alone = self.weights[0] if len(self.weights) == 1 else None
+        return alone.path if alone and alone.path.endswith(".safetensors") and not alone.prefix else None
 
 
 @dataclass(frozen=True, slots=True)

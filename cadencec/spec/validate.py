@@ -42,13 +42,19 @@ def validate(data: Any, report: Report) -> schema.Document:
             found = error.errors(include_url=False)
             echoes = _echoes(found)
             for details in found:
-                location = tuple(step for step in details["loc"] if step != "[key]")
+                location = _as_written(tuple(step for step in details["loc"] if step != "[key]"), data)
                 if details["loc"] not in echoes:
                     is_key = details["type"] in {"missing", "extra_forbidden"} or "[key]" in details["loc"]
                     report.add(_translated(details, location), location, key=is_key)
                 data = _without(data, location, report)
     report.raise_found()
     raise SpecError("CAD1201", "the spec cannot be read", at=report.places.path)
+
+
+def _as_written(location: Location, data: Any) -> Location:
+    """Return a location without the index of a weights file that is written alone, not in a list."""
+    alone = location[:2] == ("model", "weights") and isinstance(data["model"]["weights"], dict)
+    return location[:2] + location[3:] if alone else location
 
 
 def _echoes(found: list[ErrorDetails]) -> set[Location]:
@@ -132,8 +138,7 @@ def describe(location: Location) -> str:
     if not location:
         return "the spec"
     section = str(location[0])
+    steps = [f"`{step}`" if isinstance(step, str) else f"item {step + 1}" for step in reversed(location)]
     if section not in TABLES or len(location) == 1:
-        return " of ".join(f"`{step}`" for step in reversed(location))
-    entry = f"{TABLES[section][0]} {shown(location[1])}"
-    inner = [f"`{step}`" if isinstance(step, str) else f"item {step + 1}" for step in reversed(location[2:])]
-    return " of ".join([*inner, entry])
+        return " of ".join(steps)
+    return " of ".join([*steps[:-2], f"{TABLES[section][0]} {shown(location[1])}"])

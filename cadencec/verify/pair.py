@@ -54,6 +54,7 @@ class Tally:
             captures=len(self.captures),
             captures_in_plan=len(self.plan.captures),
             differences=tuple(self.differences),
+            random_weights=self.plan.provenance.random_weights,
         )
 
 

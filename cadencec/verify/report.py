@@ -29,7 +29,7 @@ class Difference:
 @dataclass(frozen=True, slots=True)
 class VerifyReport:
     """How much was compared, bit for bit, and what differed. `elements` counts the numbers in all outputs and leaves;
-    `captures` are those of the plan that ran, of `captures_in_plan`."""
+    `captures` are those of the plan that ran, of `captures_in_plan`; `random_weights` are none of a release."""
 
     model: str
     walks: int
@@ -42,6 +42,7 @@ class VerifyReport:
     captures: int
     captures_in_plan: int
     differences: tuple[Difference, ...]
+    random_weights: bool = False
 
     @property
     def is_equal(self) -> bool:
@@ -58,7 +59,7 @@ def render(report: VerifyReport) -> str:
     """Return the report as lines of text."""
     verdict = "bit-identical to the stock model" if report.is_equal else "differs from the stock model"
     lines = [
-        f"{report.model}: {verdict}",
+        f"{report.model}{', random weights' * report.random_weights}: {verdict}",
         f"  {report.events} events in {report.sessions} sessions of {report.walks} walks, {report.resets} resets",
         f"  {report.outputs} outputs and {report.leaves} state leaves compared, {report.elements} numbers",
         f"  {report.captures} of {report.captures_in_plan} captures ran",
@@ -72,6 +73,7 @@ def to_json(report: VerifyReport) -> dict[str, Any]:
     rows = [{name: getattr(difference, name) for name in Difference.__slots__} for difference in report.differences]
     return {
         "model": report.model,
+        "random_weights": report.random_weights,
         "equal": report.is_equal,
         **{name: getattr(report, name) for name in counts},
         "differences": rows,

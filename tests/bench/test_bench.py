@@ -2,6 +2,7 @@
 
 import json
 import xml.etree.ElementTree as ET
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -42,7 +43,15 @@ def test_pushes_in_turns_as_text() -> None:
         "replay push     100.0 us\n"
         "ratio           0.500     quartiles 0.500 to 0.500, 2 pairs of blocks"
     )
+    assert render(replace(found, random_weights=True)) == f"m, random weights\n{render(found)}"
     assert render(Bench("m", None, 0.0, 5.0, None, 0)) == "too few pushes to compare: give --seconds more"
+
+
+def test_random_weights_are_told() -> None:
+    random = replace(LIVE, random_weights=True)
+    assert render(random).startswith("m<1>, random weights: a unit every 32 ms")
+    assert ">m&lt;1&gt;, random weights: lateness" in plot(random)
+    assert to_json(random)["random_weights"] and not to_json(LIVE)["random_weights"]
 
 
 def test_a_bench_as_json() -> None:

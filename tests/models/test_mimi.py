@@ -11,7 +11,7 @@ import torch
 from torch import Tensor
 
 from cadence_runtime.errors import TraceError
-from cadencec.compile import Request, compile_file
+from cadencec.compile import Request, compile_file, render
 from cadencec.models import mimi
 from cadencec.plan.compile import silent
 from cadencec.verify import verify_file
@@ -90,6 +90,7 @@ def test_the_reduced_spec_compiles_and_verifies(tmp_path: Path) -> None:
     report = compile_file(Request(str(SPEC), str(plan), overrides=overrides), silent)
     assert len(report.compiled.plan.captures) == 3
     assert report.compiled.plan.fidelity.constant_outputs == ()
+    assert ", random weights\n" in render(report)
     verified = verify_file(str(plan), str(SPEC), overrides=overrides, events=120, walks=2)
     assert verified.differences == () and verified.resets > 0
 

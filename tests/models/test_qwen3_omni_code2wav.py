@@ -11,7 +11,7 @@ import torch
 from torch import Tensor
 
 from cadence_runtime.errors import TraceError
-from cadencec.compile import Request, compile_file
+from cadencec.compile import Request, compile_file, render
 from cadencec.models import qwen3_omni_code2wav as code2wav
 from cadencec.plan.compile import silent
 from cadencec.verify import verify_file
@@ -110,6 +110,7 @@ def test_the_reduced_spec_compiles_and_verifies(tmp_path: Path, context: int, ch
     assert [capture.key.stage for capture in found.captures].count("step") == keys
     assert found.fidelity.constant_outputs == ()
     assert found.provenance.random_weights
+    assert ", random weights\n" in render(report)
     verified = verify_file(str(plan), str(SPEC), overrides=overrides, events=60, walks=2)
     assert verified.differences == () and verified.resets > 0
 

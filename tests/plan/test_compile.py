@@ -8,15 +8,12 @@ from pathlib import Path
 
 import pytest
 import torch
-from safetensors.torch import save_file
 
-from cadence_runtime.errors import TraceError
 from cadence_runtime.format.plan import INIT
 from cadencec.passes.pipeline import PASSES
 from cadencec.plan.compile import compile_spec
-from cadencec.spec.load import parse_spec
 from cadencec.verify import verify_loaded
-from tests.plan.models import IMPORTS, STEP, compiled, loaded, refused, write_spec
+from tests.plan.models import STEP, compiled, loaded, refused, write_spec
 
 BODY = "regions: {h: {shape: [2, 4]}}" + STEP
 
@@ -70,87 +67,6 @@ def test_progress_names_the_phases_in_order(tmp_path):
     assert list(dict.fromkeys(phase for phase, _, _ in told)) == ["build", "trace", "walk"]
     assert all(0 <= done <= total for _, done, total in told)
     assert told[-1] == ("walk", 12, 12)
-
-
-def release(folder, **tensors: torch.Tensor) -> str:
-    save_file(tensors, folder / "release.safetensors")
-    return hashlib.sha256((folder / "release.safetensors").read_bytes()).hexdigest()
-
-
-def write_released(folder, sha256: str | None = None):
-    (folder / "model.py").write_text(IMPORTS + LINEAR)
-    pin = f", sha256: {sha256}" if sha256 else ""
-    head = (
-        'cadence_spec: 1\nmodel: {name: model, entry: "./model.py:build", '
-        f"weights: {{file: release.safetensors{pin}}}}}\n"
-    )
-    return parse_spec(head + BODY, str(folder / "model.yaml"))
-
-
-def test_a_release_is_put_into_the_model_and_named_in_the_plan(tmp_path):
-    bias = torch.tensor([1.0, 2.0, 3.0, 4.0])
-    spec = write_released(tmp_path, release(tmp_path, **{"f.bias": bias}))
-    plan = compile_spec(spec, switches=frozenset(), walk_events=4).plan
-    weights = {weight.name: weight for weight in plan.weights}
-    assert plan.weights_file == "release.safetensors"
-    assert weights["f.bias"].blob is None
-    assert weights["f.bias"].sha256 == hashlib.sha256(bias.numpy().tobytes()).hexdigest()
-    assert weights["scale"].blob is not None
-    embedded = compile_spec(spec, switches=frozenset(), walk_events=4, embed_weights=True).plan
-    assert embedded.weights_file is None
-    assert all(weight.blob is not None for weight in embedded.weights)
-
-
-def message(spec) -> str:
-    with pytest.raises(TraceError) as caught:
-        compile_spec(spec)
-    return str(caught.value)
-
-
-def test_a_release_that_is_not_there(tmp_path):
-    assert message(write_released(tmp_path)) == (
-        "CAD3901: the weights file `release.safetensors` cannot be read\n"
-        "  expected: a safetensors file, relative to the spec\n"
-        "  got:      no such file\n"
-        f"  at:       {tmp_path}/model.yaml:2:59"
-    )
-
-
-def test_a_release_that_is_no_safetensors_file(tmp_path):
-    (tmp_path / "release.safetensors").write_bytes(b"not a header")
-    assert message(write_released(tmp_path)).startswith(
-        "CAD3901: the weights file `release.safetensors` cannot be read\n"
-        "  expected: a safetensors file, relative to the spec\n"
-    )
-
-
-def test_another_release_than_the_spec_pins(tmp_path):
-    got = release(tmp_path, **{"f.bias": torch.zeros(4)})
-    assert message(write_released(tmp_path, "a" * 64)) == (
-        "CAD3902: the weights file is another one than the spec pins\n"
-        f"  expected: {'a' * 64}\n"
-        f"  got:      {got}\n"
-        f"  at:       {tmp_path}/model.yaml:2:59"
-    )
-
-
-def test_a_release_that_does_not_fit(tmp_path):
-    release(tmp_path, **{"f.bais": torch.zeros(4)})
-    assert message(write_released(tmp_path)) == (
-        "CAD3903: tensor `f.bais` of the weights file does not fit the model\n"
-        "  expected: a tensor of the model\n"
-        "  got:      float32 [4]\n"
-        f"  at:       {tmp_path}/model.yaml:2:59\n"
-        "  hint:     did you mean `f.bias`?"
-    )
-    release(tmp_path, **{"f.bias": torch.zeros(5)})
-    assert message(write_released(tmp_path)) == (
-        "CAD3903: tensor `f.bias` of the weights file does not fit the model\n"
-        "  expected: float32 [4]\n"
-        "  got:      float32 [5]\n"
-        f"  at:       {tmp_path}/model.yaml:2:59\n"
-        "  hint:     is this another release of the model?"
-    )
 
 
 def test_numerics_are_applied_recorded_and_put_back(tmp_path):

@@ -93,7 +93,10 @@ def test_overrides_by_name() -> None:
     assert parsed(horizon="").program.horizon is None
     assert parsed(**{"regions.kv.retain": "{ring: 4}"}).program.regions[0].retention.kind == "ring"
     weights = parsed(**{"model.weights": "{file: flow.safetensors}"}).model.weights
-    assert weights == WeightsFile("flow.safetensors", None)
+    assert weights == (WeightsFile("flow.safetensors"),)
+    listed = '[{file: flow.pt, prefix: "flow."}, {file: hift.pt, sha256: ' + "a" * 64 + "}]"
+    weights = parsed(**{"model.weights": listed}).model.weights
+    assert weights == (WeightsFile("flow.pt", prefix="flow."), WeightsFile("hift.pt", "a" * 64))
 
 
 @pytest.mark.parametrize(

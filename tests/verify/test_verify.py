@@ -208,6 +208,9 @@ def test_a_report_as_text():
         "  2 outputs and 4 state leaves compared, 99 numbers\n"
         "  2 of 3 captures ran"
     )
+    random = replace(REPORT, random_weights=True)
+    assert render(random).startswith("toy, random weights: bit-identical to the stock model\n")
+    assert to_json(random)["random_weights"] and not to_json(REPORT)["random_weights"]
     assert render(replace(REPORT, differences=(DIFFERENCE,))).splitlines()[-1] == (
         "  walk 0, session A, event 3 (`frame`): output `y` of `frame` late: [1]: 0.5 instead of 0.25"
     )

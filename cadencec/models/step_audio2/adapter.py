@@ -69,6 +69,10 @@ class StepAudio2(nn.Module):
         """The stages by name."""
         return {"encode": self.encode, "denoise": self.denoise, "vocode": self.vocode}
 
+    def published_name(self, name: str) -> str:
+        """Return the name without the `generator.` of training, as the release loads `hift.pt`."""
+        return name.replace("generator.", "") if name.startswith("hift.") else name
+
     def init_state(self) -> Changed:
         """Return the caches after the prompt, P frames long, and an empty vocoder's."""
         h, conformer_cnn, conformer_att = self.flow.encoder.forward_chunk(
