@@ -24,8 +24,8 @@ def check_fits(model: Model, program: Program, report: Report) -> None:
     """Report what of a spec no plan can hold: the first of each part."""
     _check(PROGRAM, program, report, lambda steps: _location(program, steps))
     _check(TEXT, model.entry, report, lambda _: ("model", "entry"))
-    if model.weights is not None:
-        _check(TEXT, model.weights.path, report, lambda _: ("model", "weights", "file"))
+    if model.named_file is not None:
+        _check(TEXT, model.named_file, report, lambda _: ("model", "weights", "file"))
 
 
 def _check(codec: Codec[T], value: T, report: Report, locate: Callable[[list[str]], Location]) -> None:
