@@ -1,9 +1,14 @@
-"""Settings for every test: one thread for each worker, and no `gpu` test where there is no CUDA device."""
+"""Settings for every test: one thread for each worker, no `gpu` test where there is no CUDA device, and no property
+that fails because the machine is busy."""
 
 import os
 import signal
 
 import pytest
+from hypothesis import settings
+
+settings.register_profile("unhurried", deadline=None)
+settings.load_profile("unhurried")
 
 # Read by torch when it is first imported, here and in the processes that tests start.
 os.environ.setdefault("OMP_NUM_THREADS", "1")

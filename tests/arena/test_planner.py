@@ -3,7 +3,7 @@
 from itertools import permutations
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from cadencec.arena.planner import ALIGNMENT, ORDERS, Buffer, aligned, lower_bound, plan
@@ -71,7 +71,6 @@ def first_fit(buffers: tuple[Buffer, ...]) -> int:
     return max((at + aligned(buffer.size_bytes) for buffer, at in placed), default=0)
 
 
-@settings(deadline=None)
 @given(
     st.lists(
         st.builds(

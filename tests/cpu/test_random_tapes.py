@@ -37,14 +37,14 @@ def check(program: Program) -> None:
         assert torch.equal(played.generator, drawn)
 
 
-@settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@settings(max_examples=60, suppress_health_check=[HealthCheck.too_slow])
 @given(programs)
 def test_tapes_of_random_stages(program: Program) -> None:
     check(program)
 
 
 @pytest.mark.soak
-@settings(max_examples=3000, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@settings(max_examples=3000, suppress_health_check=[HealthCheck.too_slow])
 @given(programs)
 def test_tapes_of_many_random_stages(program: Program) -> None:
     check(program)

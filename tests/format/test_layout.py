@@ -3,7 +3,7 @@
 from dataclasses import replace
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from cadence_runtime.format.layout import MAX_ARENA_BYTES, form_bytes, layout_errors
@@ -43,7 +43,6 @@ def with_scratch(tape: Tape, offsets: dict[int, int]) -> Plan:
     return replace(PLAN, tapes=(tape,), captures=(capture,), sections=sections, leaves=(), forms=(), nodes=())
 
 
-@settings(deadline=None)
 @given(tapes())
 def test_what_the_planner_plans_passes(tape):
     plan = with_scratch(tape, {})
@@ -52,7 +51,6 @@ def test_what_the_planner_plans_passes(tape):
     assert codes(with_scratch(tape, dict(zip(planned, packing.offsets, strict=True)))) == []
 
 
-@settings(deadline=None)
 @given(tapes(), st.data())
 def test_every_collision_is_found_and_no_other(tape, data):
     offsets = {i: 256 * data.draw(st.integers(0, 5)) for i in range(len(tape.storages))}

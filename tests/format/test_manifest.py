@@ -63,7 +63,7 @@ def canonical(document: Any) -> bytes:
     )
 
 
-@settings(deadline=None, max_examples=60)
+@settings(max_examples=60)
 @given(made("manifest"))
 def test_what_follows_the_schema_is_decoded_and_comes_back(document: Any) -> None:
     data = canonical(document)
@@ -106,7 +106,7 @@ def changed(draw: st.DrawFn) -> tuple[str, Any]:
     return name, document
 
 
-@settings(deadline=None, max_examples=400)
+@settings(max_examples=400)
 @given(changed())
 def test_a_changed_manifest_is_valid_for_both_readers_or_for_none(case: tuple[str, Any]) -> None:
     name, document = case

@@ -7,7 +7,7 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from cadence_runtime.format.manifest import decode_manifest, encode_manifest
@@ -30,7 +30,6 @@ EXAMPLES = st.builds(
 )
 
 
-@settings(deadline=None)
 @given(EXAMPLES, st.booleans())
 def test_a_plan_comes_back(plan, packed):
     data = encode_plan(plan, compress=compress if packed else None)
@@ -104,7 +103,6 @@ def depth(operand: Operand) -> int:
     return 1 + max(map(depth, operand), default=0) if isinstance(operand, tuple) else 0
 
 
-@settings(deadline=None)
 @given(st.lists(TAPES, max_size=3, unique=True))
 def test_tapes_come_back(tapes):
     assert decode_tapes(encode_tapes(tapes)) == tuple(tapes)
@@ -117,7 +115,6 @@ def test_what_tapes_share_stands_once():
 
 
 @given(EXAMPLES)
-@settings(deadline=None)
 def test_a_manifest_comes_back(plan):
     manifest = decode_manifest(encode_manifest(plan))
     assert manifest.plan(plan.tapes, plan.nodes, plan.transitions, plan.blobs, plan.cuda) == plan

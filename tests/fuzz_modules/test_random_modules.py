@@ -31,7 +31,6 @@ def hunt(modules: SearchStrategy[Recipe], check: Callable[[Text], None], count: 
 
     @settings(
         max_examples=count,
-        deadline=None,
         derandomize=is_fixed,
         database=None,
         report_multiple_bugs=False,

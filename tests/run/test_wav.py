@@ -28,7 +28,7 @@ def test_a_recording_becomes_one_push_a_chunk(hears: Program, write_wav: WriteWa
     assert feed.notes == ()
 
 
-@settings(suppress_health_check=[HealthCheck.function_scoped_fixture], max_examples=25, deadline=None)
+@settings(suppress_health_check=[HealthCheck.function_scoped_fixture], max_examples=25)
 @given(count=st.integers(1, 2000))
 def test_no_sample_is_lost_or_moved(hears: Program, write_wav: WriteWav, count: int) -> None:
     samples = (np.arange(count) * 7919 % 65536 - 32768).astype(np.int16)

@@ -3,7 +3,7 @@
 from fractions import Fraction
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from cadence_runtime import Capacity, LoadedPlan, Times
@@ -34,7 +34,6 @@ def test_what_is_not_known_bounds_nothing() -> None:
     capacity(slab_bytes=0, cadence_s=None).check(10**9)
 
 
-@settings(deadline=None)
 @given(st.floats(1e-6, 1.0), st.floats(0.0, 0.05), st.floats(0.01, 1.0), st.integers(1, 4), st.fractions("1/1000", "2"))
 def test_the_sessions_of_a_lane_never_need_more_than_the_share(
     slowest_s: float, ahead_s: float, share: float, lanes: int, cadence_s: Fraction

@@ -30,7 +30,7 @@ def test_every_move_of_a_walk_is_a_push_that_leads_where_it_says(plan: LoadedPla
 AUTOMATA = st.lists(st.tuples(st.integers(0, 5), st.integers(0, 5), st.integers(0, 3)), max_size=14)
 
 
-@settings(max_examples=200, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=200, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(rows=AUTOMATA)
 def test_walks_start_at_the_start_hang_together_and_cover_what_can_be_reached(
     plan: LoadedPlan, rows: list[tuple[int, int, int]]

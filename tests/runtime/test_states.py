@@ -120,7 +120,7 @@ ACTS = st.one_of(
 )
 
 
-@settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=60, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(
     steps=st.lists(st.tuples(st.integers(0, 3), ACTS), max_size=24),
     seeds=st.lists(st.integers(0, 5), min_size=4, max_size=4),

@@ -4,7 +4,7 @@ import json
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as arrays
 
@@ -19,7 +19,6 @@ FIELDS = st.dictionaries(
 )
 
 
-@settings(deadline=None)
 @given(FIELDS, st.dictionaries(st.text(max_size=8), ARRAYS, max_size=3))
 def test_what_is_written_is_read_bit_for_bit(fields: dict[str, object], tensors: dict[str, np.ndarray]) -> None:  # type: ignore[type-arg]
     message = decode(encode(fields, tensors))
@@ -36,7 +35,6 @@ def test_the_bytes_of_a_message_are_these() -> None:
     assert encode({"type": "open", "seed": 7}) == '{"type": "open", "seed": 7}'
 
 
-@settings(deadline=None)
 @given(st.binary(max_size=200) | st.text(max_size=100))
 def test_garbage_is_one_error(message: bytes | str) -> None:
     try:
@@ -47,7 +45,6 @@ def test_garbage_is_one_error(message: bytes | str) -> None:
         assert isinstance(found.fields, dict)
 
 
-@settings(deadline=None)
 @given(ARRAYS, st.integers(0, 500), st.integers(0, 255))
 def test_a_message_with_another_byte_is_read_or_is_one_error(array: np.ndarray, at: int, byte: int) -> None:  # type: ignore[type-arg]
     message = bytearray(encode({"type": "push"}, {"x": array}))  # type: ignore[arg-type]

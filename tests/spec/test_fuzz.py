@@ -39,7 +39,7 @@ SCRAPS = [
     "\0",
 ]
 
-slow = settings(deadline=None, suppress_health_check=[HealthCheck.too_slow])
+slow = settings(suppress_health_check=[HealthCheck.too_slow])
 
 
 def load(data: bytes, overrides: dict[str, str] | None = None) -> Program | None:

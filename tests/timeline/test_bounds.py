@@ -164,7 +164,7 @@ def test_more_choices_than_the_limit() -> None:
     )
 
 
-@settings(max_examples=120, deadline=None, suppress_health_check=list(HealthCheck))
+@settings(max_examples=120, suppress_health_check=list(HealthCheck))
 @given(programs(effects=(*EFFECTS, *ENDLESS)))
 def test_nothing_that_ends_is_called_unbounded(made: Program) -> None:
     try:

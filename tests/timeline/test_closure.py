@@ -16,7 +16,7 @@ from tests.host.programs import event, expression, growing_cache, minicpm, progr
 from tests.timeline.plans import toy_plan
 from tests.timeline.strategies import programs
 
-SLOW = settings(max_examples=60, deadline=None, suppress_health_check=list(HealthCheck))
+SLOW = settings(max_examples=60, suppress_health_check=list(HealthCheck))
 HINT = "compile the plan again; if it was not changed on the way, this is a fault of the compiler"
 
 

@@ -13,9 +13,7 @@ from tests.timeline.naive import ContradictionError, search
 from tests.timeline.strategies import programs
 
 UNBOUNDED = {"CAD2101", "CAD2102"}
-SLOW = settings(
-    max_examples=100, deadline=None, suppress_health_check=[HealthCheck.too_slow, HealthCheck.filter_too_much]
-)
+SLOW = settings(max_examples=100, suppress_health_check=[HealthCheck.too_slow, HealthCheck.filter_too_much])
 
 
 def starts_at_rest(program: Program) -> bool:

@@ -55,14 +55,14 @@ def in_storage(view: View, tape: Tape) -> bool:
     return 0 <= lower <= upper <= tape.storages[view.storage].size_bytes
 
 
-@settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@settings(max_examples=60, suppress_health_check=[HealthCheck.too_slow])
 @given(programs)
 def test_tapes_of_random_stages_replay_like_the_stage(program: Program):
     check(program)
 
 
 @pytest.mark.soak
-@settings(max_examples=3000, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@settings(max_examples=3000, suppress_health_check=[HealthCheck.too_slow])
 @given(programs)
 def test_tapes_of_many_random_stages_replay_like_the_stage(program: Program):
     check(program)

@@ -62,14 +62,14 @@ def check(program: Program, another: Program) -> None:
             assert not along.departed or teacher is another or rows == 5
 
 
-@settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@settings(max_examples=60, suppress_health_check=[HealthCheck.too_slow])
 @given(programs, programs)
 def test_random_stages_along_templates_of_their_own_and_of_others(program: Program, another: Program) -> None:
     check(program, another)
 
 
 @pytest.mark.soak
-@settings(max_examples=3000, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@settings(max_examples=3000, suppress_health_check=[HealthCheck.too_slow])
 @given(programs, programs)
 def test_many_random_stages_along_templates(program: Program, another: Program) -> None:
     check(program, another)

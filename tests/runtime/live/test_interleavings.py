@@ -54,7 +54,7 @@ class Told:
         return [(x, task.result()["y"]) for x, task in fine]
 
 
-@settings(max_examples=80, deadline=None)
+@settings(max_examples=80)
 @given(st.lists(OPS, max_size=30), st.tuples(*(st.sampled_from(LATE) for _ in range(3))))
 def test_any_order_of_things_leaves_each_session_what_it_is_alone(
     talk_plan_once: Plan, ops: list[tuple[str, int, int, int]], policies: tuple[Any, ...]

@@ -2,7 +2,7 @@
 
 from dataclasses import replace
 
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from cadence_runtime.live.jobs import Job, Late
@@ -35,7 +35,6 @@ JOBS = st.lists(
 )
 
 
-@settings(deadline=None)
 @given(JOBS)
 def test_every_job_is_done_once_and_a_sessions_own_keep_their_order(jobs: list[Job]) -> None:
     done = [each for each, _ in worked_off(schedule_of(*jobs))]
@@ -59,7 +58,6 @@ def in_time(jobs: list[Job]) -> bool:
     return True
 
 
-@settings(deadline=None)
 @given(JOBS)
 def test_a_session_is_in_time_whenever_it_and_all_older_ones_can_be(jobs: list[Job]) -> None:
     jobs = one_each(jobs)
