@@ -181,9 +181,17 @@ def _as_mapping(value: Any) -> Any:
     return table
 
 
+def _as_list(value: Any) -> Any:
+    if isinstance(value, dict):
+        return [value]
+    if not isinstance(value, list):
+        raise _carried(values.wrong("not a weights file", "a mapping with the key `file`, or a list of such", value))
+    return value
+
+
 _LIST_OR_MAPPING = _Or(_as_mapping, lambda full: {"type": "array", "items": {"anyOf": [{"type": "string"}, full]}})
 _MAY_BE_EMPTY = _Or(lambda value: {} if value is None else value, lambda full: {"type": "null"})
-_ONE_OR_LIST = _Or(lambda value: [value] if isinstance(value, dict) else value, lambda full: full["items"])
+_ONE_OR_LIST = _Or(_as_list, lambda full: full["items"])
 _START_ALONE = _Or(
     lambda value: value if isinstance(value, dict) else {"start": value}, lambda full: {"type": ["integer", "string"]}
 )

@@ -40,9 +40,9 @@ def validate(data: Any, report: Report) -> schema.Document:
             return schema.Document.model_validate(data)
         except ValidationError as error:
             found = error.errors(include_url=False)
-            echoes = _echoes(found)
+            written, echoes = data, _echoes(found)
             for details in found:
-                location = _as_written(tuple(step for step in details["loc"] if step != "[key]"), data)
+                location = _as_written(tuple(step for step in details["loc"] if step != "[key]"), written)
                 if details["loc"] not in echoes:
                     is_key = details["type"] in {"missing", "extra_forbidden"} or "[key]" in details["loc"]
                     report.add(_translated(details, location), location, key=is_key)

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from cadence_runtime.errors import ErrorList
+from cadence_runtime.errors import CadenceError, ErrorList
 from cadence_runtime.host.program import ABSENT, Horizon
 from cadencec.spec import Spec, WeightsFile, load_spec, parse_spec
 from tests.spec.example import BASE, codes, edited, refused
@@ -152,3 +152,37 @@ def test_loading_from_a_path(tmp_path: Path) -> None:
     path.write_text(BASE)
     spec = load_spec(path, {"P": "5"})
     assert spec.path == str(path) and spec.sha256 == parsed(P="5").sha256
+
+
+@pytest.mark.parametrize(
+    ("weights", "text"),
+    [
+        ("3", "CAD1201: `weights` of `model` is not a weights file\n"
+         "  expected: a mapping with the key `file`, or a list of such\n  got:      `3`\n"),
+        ("[3]", "CAD1201: item 1 of `weights` of `model` is not a mapping\n"
+         "  expected: a mapping with keys such as `file`, `prefix`, `sha256`\n  got:      `3`\n"),
+        ("{prefix: a.}", "CAD1202: missing key `file` in `weights` of `model`\n"),
+        ("{fil: a.pt}", "CAD1203: unknown key `fil` in `weights` of `model`\n"),
+        ("[{file: a}, {file: b, prefixx: b.}]", "CAD1203: unknown key `prefixx` in item 2 of `weights` of `model`\n"),
+    ],
+)  # fmt: skip
+def test_weights_that_do_not_read(weights: str, text: str) -> None:
+    with pytest.raises(CadenceError) as caught:
+        parsed(**{"model.weights": weights})
+    assert str(caught.value).startswith(text)
+
+
+@pytest.mark.parametrize(
+    ("weights", "named"),
+    [
+        ("null", None),
+        ("{file: a.safetensors}", "a.safetensors"),
+        ("[{file: a.safetensors}]", "a.safetensors"),
+        ("{file: a.pt}", None),
+        ("{file: a.safetensors.index.json}", None),
+        ("{file: a.safetensors, prefix: a.}", None),
+        ("[{file: a.safetensors}, {file: b.safetensors}]", None),
+    ],
+)
+def test_the_weights_file_that_a_plan_can_name(weights: str, named: str | None) -> None:
+    assert parsed(**{"model.weights": weights}).model.named_file == named
