@@ -4,6 +4,7 @@ from pathlib import Path
 
 from cadence_runtime.errors import CadenceError, UsageError
 from cadence_runtime.format.file import MAGIC
+from cadence_runtime.format.source import require_end
 from cadencec.diff.facts import Facts, Kind
 
 PLAN_SUFFIX, SPEC_SUFFIXES = ".plan", (".yaml", ".yml")
@@ -28,6 +29,7 @@ def read_side(path: str) -> Facts:
 
 
 def _kind(path: str) -> Kind:
+    require_end(path)
     try:
         with Path(path).open("rb") as file:
             head = file.read(len(MAGIC))

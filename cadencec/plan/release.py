@@ -21,6 +21,7 @@ from safetensors import SafetensorError, safe_open
 from torch import Tensor
 
 from cadence_runtime.errors import TraceError
+from cadence_runtime.format.source import require_end
 from cadencec.spec.spec import Spec, WeightsFile
 from cadencec.trace.bits import raw_bytes
 
@@ -37,7 +38,7 @@ def read_release(spec: Spec) -> dict[str, Tensor]:
     """Return the tensors of the spec's weights files by name, with the prefix of their file; none without files.
 
     Raises TraceError CAD3901 for a file that cannot be read, CAD3902 for another file than the spec pins, CAD3904 for
-    a name that two files hold.
+    a name that two files hold, UsageError CAD9202 for a pipe or device.
     """
     tensors: dict[str, Tensor] = {}
     for number, weights in enumerate(spec.model.weights):
@@ -57,6 +58,7 @@ _PREFIX_HINT = 'tell them apart: `{file: flow.pt, prefix: "flow."}`'
 
 def _read(spec: Spec, weights: WeightsFile, at: str) -> dict[str, Tensor]:
     path = Path(spec.path).parent / weights.path
+    require_end(path)
     try:
         if weights.sha256 is not None:
             _check_digest(path, weights.sha256, at)

@@ -13,6 +13,7 @@ from typing import BinaryIO
 import numpy as np
 
 from cadence_runtime.errors import UsageError
+from cadence_runtime.format.source import require_end
 from cadence_runtime.host.program import Event, Program
 from cadencec.run.feed import EVENTS, Array, Feed, Push, external_events, one_of, tensor_inputs
 
@@ -36,6 +37,7 @@ def read_npz(path: str, program: Program) -> Feed:
 
 def load_arrays(path: str) -> dict[str, Array]:
     """Return every array of an .npz file; pickled objects are refused."""
+    require_end(path)
     with Path(path).open("rb") as stream:
         try:
             return _named_arrays(stream)

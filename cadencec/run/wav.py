@@ -15,6 +15,7 @@ from typing import Literal as OneOf
 import numpy as np
 
 from cadence_runtime.errors import UsageError
+from cadence_runtime.format.source import require_end
 from cadence_runtime.host.program import Event, Program
 from cadencec.run.feed import SLOWEST_SOUND_HZ, Array, Feed, Push, external_events, one_of, stage_input, tensor_inputs
 
@@ -88,6 +89,7 @@ def as_port(program: Program, event: Event) -> Port | None:
 
 def read_samples(path: str, rate_hz: Fraction) -> Array:
     """Return the samples as int16."""
+    require_end(path)
     try:
         with Path(path).open("rb") as stream, wave.open(stream) as file:
             _check_form(file, path, rate_hz)

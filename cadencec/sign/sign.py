@@ -14,6 +14,7 @@ from cadence_runtime.errors import UsageError, raise_all
 from cadence_runtime.format.plan import Plan
 from cadence_runtime.format.reader import read_plan_file
 from cadence_runtime.format.replace import replace_file
+from cadence_runtime.format.source import require_end
 from cadence_runtime.policy import require_signatures
 from cadence_runtime.weights import open_weights
 from cadence_runtime.zstd import decompress
@@ -66,12 +67,14 @@ def sign_file(plan: str, signer: Signer, *, weights: str | None = None, expected
 
 
 def require_signer(signer: Signer) -> "Config":
-    """Return what signs. Raises UsageError CAD9603 without model-signing, CAD9604 for a key or certificate that cannot
-    be used; worth asking before long work."""
+    """Return what signs. Raises UsageError CAD9603 without model-signing, CAD9202 or CAD9604 for a key or certificate
+    that cannot be used; worth asking before long work."""
     require_signatures()
     from model_signing.signing import Config
 
     config = Config()  # type: ignore[no-untyped-call]
+    for file in filter(None, (signer.key, signer.certificate)):
+        require_end(file)
     try:
         if signer.certificate is None:
             return config.use_elliptic_key_signer(private_key=signer.key)

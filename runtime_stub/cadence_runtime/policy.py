@@ -6,6 +6,7 @@ from types import ModuleType
 from typing import Self
 
 from cadence_runtime.errors import CadenceError, UsageError
+from cadence_runtime.format.source import require_end
 from cadence_runtime.frozen import frozen
 
 Path = str | os.PathLike[str]
@@ -40,7 +41,8 @@ class Policy:
     @classmethod
     def of_file(cls, path: Path) -> Self:
         """Return the policy that requires a signature by what a PEM file holds: a public key, or certificates. Raises
-        UsageError CAD9602 for another file."""
+        UsageError CAD9602 for another file, CAD9202 for a pipe or device."""
+        require_end(path)
         try:
             with open(path, "rb") as file:
                 content = file.read(MAX_PEM_BYTES)

@@ -12,7 +12,7 @@ file's place between the check and the load. There is no cryptography here.
 import os
 import stat
 import sys
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import redirect_stdout
 from pathlib import Path
 
@@ -20,6 +20,8 @@ from model_signing import hashing, manifest, verifying
 from model_signing._hashing.hashing import Digest  # what its public functions return; the range of versions is narrow
 
 from cadence_runtime.errors import CadenceError, IncompatibleError
+from cadence_runtime.format.source import require_end
+from cadence_runtime.policy import Path as PathLike
 from cadence_runtime.policy import Policy, unusable
 
 SUFFIX = ".sig"
@@ -54,7 +56,7 @@ def signature_path(plan: str) -> str:
 
 
 def faults(policy: Policy, plan: str, digests: Mapping[str, str]) -> Iterator[CadenceError]:
-    """Yield why a plan is not trusted: CAD6021 to CAD6023. Raises UsageError CAD9602."""
+    """Yield why a plan is not trusted: CAD6021 to CAD6023. Raises UsageError CAD9202 or CAD9602."""
     verifier = _verifier(policy)
     path = signature_path(plan)
     try:
@@ -79,6 +81,8 @@ def faults(policy: Policy, plan: str, digests: Mapping[str, str]) -> Iterator[Ca
 
 def _verifier(policy: Policy) -> verifying.Config:
     config = verifying.Config()  # type: ignore[no-untyped-call]
+    for file in _trusted(policy):
+        require_end(file)
     try:
         if policy.public_key is not None:
             return config.use_elliptic_key_verifier(public_key=policy.public_key)
@@ -88,8 +92,11 @@ def _verifier(policy: Policy) -> verifying.Config:
 
 
 def _files(policy: Policy) -> str:
-    paths = policy.certificates if policy.public_key is None else (policy.public_key,)
-    return ", ".join(map(str, paths))
+    return ", ".join(map(str, _trusted(policy)))
+
+
+def _trusted(policy: Policy) -> Sequence[PathLike]:
+    return policy.certificates if policy.public_key is None else (policy.public_key,)
 
 
 def _unsigned(path: str) -> IncompatibleError:

@@ -296,3 +296,34 @@ def test_a_full_disk_under_results(cadencec: CommandLine, case_01_plan: Path) ->
     assert done.returncode == 2
     assert "error CAD9205: " in done.stderr and "Traceback" not in done.stderr
     assert sorted(files()) == ["feed.npz", "out.npz"] and Path("out.npz").read_bytes() == b"old"
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "check PLAN --policy PIPE",
+        "sign PLAN --key PIPE",
+        "sign PLAN --key KEY --certificate PIPE",
+        "run PLAN --input PIPE.npz -o a.json",
+        "inspect PIPE",
+        "diff PLAN PIPE",
+    ],
+)
+def test_a_pipe_is_never_waited_for(cadencec: CommandLine, case_01_plan: Path, line: str) -> None:
+    os.mkfifo("pipe")
+    os.symlink("pipe", "pipe.npz")
+    os.mkfifo("key")
+    words = {"PLAN": str(case_01_plan), "PIPE": "pipe", "PIPE.npz": "pipe.npz", "KEY": "key"}
+    given = [words.get(word, word) for word in line.split()]
+    error = error_of(cadencec(*given, "--json"))
+    assert (error["code"], error["got"]) == ("CAD9202", "a pipe")
+
+
+@pytest.mark.parametrize(
+    "line", ["compile SPEC -o -", "report PLAN -o -", "diff PLAN PLAN --html -", "init ./none.py:build -o -"]
+)
+def test_stdout_is_no_file(cadencec: CommandLine, case_01_plan: Path, line: str) -> None:
+    given = [word.replace("PLAN", str(case_01_plan)).replace("SPEC", str(CASE_01)) for word in line.split()]
+    error = error_of(cadencec(*given, "--json"))
+    assert (error["code"], error["hint"]) == ("CAD9206", "name a file; one of this name is `./-`")
+    assert files() == {}

@@ -96,6 +96,17 @@ def not_regular(path: str, mode: int) -> UsageError:
     return UsageError("CAD9202", "not a file", expected="a regular file", got=got, at=path)
 
 
+def require_end(path: "str | os.PathLike[str]") -> None:
+    """Raise UsageError CAD9202 for a pipe, which would be waited for, and for a device, which may never end. Whoever
+    opens the path says what else is wrong with it."""
+    try:
+        mode = os.stat(path).st_mode
+    except (OSError, ValueError):
+        return
+    if not stat.S_ISREG(mode) and not stat.S_ISDIR(mode):
+        raise not_regular(os.fspath(path), mode)
+
+
 def unreadable(path: str, error: Exception) -> UsageError:
     """Return what to say when the operating system refuses."""
     reason = (error.strerror if isinstance(error, OSError) else str(error)) or type(error).__name__
