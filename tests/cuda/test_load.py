@@ -24,7 +24,9 @@ from tests.cuda.fake_driver import FakeDriver
 PLAN = Path(__file__).parents[2] / "plans" / "growing-kv-cat.cuda-sm90.format-1.0.2026-12-01.plan"
 CPU_PLAN = PLAN.with_name("growing-kv-cat.cpu.format-1.0.2026-12-01.plan")
 NODES = 66
-PATHS = f"import sys; sys.path[:0] = {sys.path!r}\n"
+ROOT = Path(__file__).parents[2]
+PATHS = f"import sys; sys.path[:0] = {[str(ROOT / 'runtime_stub'), *sys.path]!r}\n"
+"""For a process that does without `site`, which would find the runtime where it is installed."""
 TAKES = ("reserve", "allocate", "load_library", "new_stream", "upload")
 
 
