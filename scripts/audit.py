@@ -1,4 +1,4 @@
-"""Ask pypi.org for known vulnerabilities of what `requirements.lock` pins; what could not be asked for is said."""
+"""Ask pypi.org for known vulnerabilities of what the two lock files pin; what could not be asked for is said."""
 
 import json
 import subprocess
@@ -7,7 +7,8 @@ import urllib.error
 import urllib.request
 from pathlib import Path
 
-LOCK = Path(__file__).resolve().parents[1] / "requirements.lock"
+ROOT = Path(__file__).resolve().parents[1]
+LOCKS = (ROOT / "requirements.lock", ROOT / "requirements-models.lock")
 SERVICE = "https://pypi.org/pypi/pip/json"
 WAIT_S = 5
 
@@ -18,7 +19,8 @@ def main() -> int:
     except (urllib.error.URLError, TimeoutError) as error:
         print(f"audit: not done, {SERVICE} cannot be reached ({getattr(error, 'reason', error)})")
         return 0
-    command = [sys.executable, "-m", "pip_audit", "--requirement", str(LOCK), "--no-deps", "--disable-pip"]
+    command = [sys.executable, "-m", "pip_audit", "--no-deps", "--disable-pip"]
+    command += [argument for lock in LOCKS for argument in ("--requirement", str(lock))]
     command += ["--progress-spinner", "off", "--format", "json"]
     done = subprocess.run(command, capture_output=True, text=True, check=False)
     if not done.stdout.startswith("{"):

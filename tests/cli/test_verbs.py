@@ -3,7 +3,6 @@
 import json
 import subprocess
 import sys
-import time
 from pathlib import Path
 
 import numpy as np
@@ -138,13 +137,20 @@ def test_help_answers_at_once_and_imports_nothing_heavy() -> None:
     assert (done.returncode, done.stderr) == (0, "")
 
 
-def test_help_takes_less_than_a_third_of_a_second() -> None:
-    def once() -> float:
-        started = time.perf_counter()
-        subprocess.run([sys.executable, "-m", "cadencec", "--help"], capture_output=True, check=True)
-        return time.perf_counter() - started
-
-    assert min(once() for _ in range(5)) < 0.3
+def test_help_imports_nothing_that_takes_time() -> None:
+    """How long it takes is measured by `make bench`."""
+    code = (
+        "import sys\n"
+        "sys.argv = ['cadencec', '--help']\n"
+        "from cadencec.cli import main\n"
+        "try:\n    main()\nexcept SystemExit as end:\n    assert not end.code\n"
+        "print(*sorted({name.partition('.')[0] for name in sys.modules}), file=sys.stderr)"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    loaded = set(done.stderr.split())
+    assert "Commands:" in done.stdout and {"click", "cadencec"} <= loaded
+    slow = {"torch", "numpy", "networkx", "pydantic", "jinja2", "safetensors", "starlette", "uvicorn", "transformers"}
+    assert not loaded & slow
 
 
 def test_the_version_is_printed(cadencec: CommandLine) -> None:
