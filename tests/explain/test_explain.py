@@ -178,9 +178,10 @@ def test_a_long_round_is_cut_in_the_middle(make: Make) -> None:
 
 @pytest.mark.parametrize("spec", SPECS, ids=lambda spec: spec.stem)
 def test_every_spec_is_explained_in_two_seconds(spec: Path) -> None:
-    began = time.perf_counter()
+    """Of the processor: a busy machine is no fault."""
+    began = time.process_time()
     found = explain(load_spec(str(spec), {}))
-    assert time.perf_counter() - began < 2
+    assert time.process_time() - began < 2
     assert (found.problem is None) == (spec.stem != "cosyvoice2")
     assert render(found) and to_json(found)
 
