@@ -56,10 +56,10 @@ def build() -> SileroVad:
 
 def stock() -> torch.jit.ScriptModule:
     """Return the released model; `stock()(x, 16000)` is one step, with the state kept inside."""
-    # Imported here: the package sets torch's thread count when it is imported.
+    # Imported here: the package sets torch's thread count when it is imported, and it is put back.
+    threads = torch.get_num_threads()
     from silero_vad import load_silero_vad
 
-    threads = torch.get_num_threads()
     model: torch.jit.ScriptModule = load_silero_vad()
     torch.set_num_threads(threads)
     return model

@@ -2,7 +2,6 @@
 
 import hashlib
 import sys
-from collections.abc import Iterator
 from importlib import metadata
 from pathlib import Path
 
@@ -15,6 +14,7 @@ from cadencec.compile import Request, compile_file, render
 from cadencec.models import mimi
 from cadencec.plan.compile import silent
 from cadencec.verify import verify_file
+from tests.models.packages import needs
 
 SPEC = Path(__file__).resolve().parents[2] / "specs" / "mimi.yaml"
 SMALL = {"num_codebooks": 4, "heads": 2, "width": 32, "filters": 4, "context": 12}
@@ -30,25 +30,8 @@ TRANSCRIBED_SHA256 = {
 """Files of moshi 0.2.13 whose `reset` the adapter writes again, and whose state objects it fills."""
 
 
-def installed() -> bool:
-    try:
-        return metadata.version("moshi") == "0.2.13"
-    except metadata.PackageNotFoundError:
-        return False
-
-
-needs_package = pytest.mark.skipif(
-    not installed(), reason="moshi 0.2.13 is not installed: pip install 'cadencec[moshi]'"
-)
-
-
-@pytest.fixture(autouse=True)
-def one_thread_without_grad() -> Iterator[None]:
-    threads = torch.get_num_threads()
-    torch.set_num_threads(1)
-    with torch.no_grad():
-        yield
-    torch.set_num_threads(threads)
+needs_package = needs("moshi", "moshi", "0.2.13")
+pytestmark = pytest.mark.usefixtures("one_thread_without_grad")
 
 
 def random_codes(seed: int) -> Tensor:

@@ -2,7 +2,7 @@
 
 import hashlib
 import inspect
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from importlib import metadata
 from pathlib import Path
 
@@ -15,6 +15,7 @@ from cadencec.compile import Request, compile_file, render
 from cadencec.models import qwen3_omni_code2wav as code2wav
 from cadencec.plan.compile import silent
 from cadencec.verify import verify_file
+from tests.models.packages import needs
 
 SPEC = Path(__file__).resolve().parents[2] / "specs" / "qwen3_omni_code2wav.yaml"
 SMALL = {
@@ -31,25 +32,8 @@ FRAMES = (1, 7, 25, 50, 53, 101)
 """Lengths of turns, around those of chunks and of the context."""
 
 
-def installed() -> bool:
-    try:
-        return bool(metadata.version("transformers"))
-    except metadata.PackageNotFoundError:
-        return False
-
-
-needs_package = pytest.mark.skipif(
-    not installed(), reason="transformers is not installed: pip install 'cadencec[qwen]'"
-)
-
-
-@pytest.fixture(autouse=True)
-def one_thread_without_grad() -> Iterator[None]:
-    threads = torch.get_num_threads()
-    torch.set_num_threads(1)
-    with torch.no_grad():
-        yield
-    torch.set_num_threads(threads)
+needs_package = needs("transformers", "qwen")
+pytestmark = pytest.mark.usefixtures("one_thread_without_grad")
 
 
 def random_codes(frames: int, seed: int) -> Tensor:

@@ -2,7 +2,6 @@
 
 import hashlib
 import random
-from collections.abc import Iterator
 from importlib import metadata
 from pathlib import Path
 
@@ -17,6 +16,7 @@ from cadencec.models.step_audio2.adapter import StepAudio2
 from cadencec.models.step_audio2.stock import Stock
 from cadencec.plan.compile import CompiledPlan, silent
 from cadencec.verify import verify_file
+from tests.models.packages import needs
 
 SPECS = Path(__file__).resolve().parents[2] / "specs"
 
@@ -31,26 +31,11 @@ TRANSCRIBED_SHA256 = {
 """Files of stepaudio2-minicpmo 0.1.1 from which the adapter or its oracle write lines again."""
 
 
-def installed() -> bool:
-    try:
-        return metadata.version("stepaudio2-minicpmo") == "0.1.1"
-    except metadata.PackageNotFoundError:
-        return False
-
-
-needs_package = pytest.mark.skipif(
-    not installed(), reason="stepaudio2-minicpmo 0.1.1 is not installed: pip install 'cadencec[step-audio2]'"
-)
-pytestmark = pytest.mark.filterwarnings("ignore::DeprecationWarning")  # of the released package
-
-
-@pytest.fixture(autouse=True)
-def one_thread_without_grad() -> Iterator[None]:
-    threads = torch.get_num_threads()
-    torch.set_num_threads(1)
-    with torch.no_grad():
-        yield
-    torch.set_num_threads(threads)
+needs_package = needs("stepaudio2-minicpmo", "step-audio2", "0.1.1")
+pytestmark = [
+    pytest.mark.usefixtures("one_thread_without_grad"),
+    pytest.mark.filterwarnings("ignore::DeprecationWarning"),  # of the released package
+]
 
 
 class Session:
