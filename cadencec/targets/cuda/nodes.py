@@ -1,7 +1,7 @@
 """Reading a captured graph back from the driver, node by node, as plain data with absolute addresses."""
 
 import ctypes
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -104,6 +104,23 @@ def read_graph(handle: int, describe: Callable[[int], str]) -> RawGraph:
     nodes = tuple(_read_node(handles[old], describe(old)) for old in order)
     moved = (edge._replace(before=place[edge.before], after=place[edge.after]) for edge in edges)
     return RawGraph(nodes, tuple(sorted(moved)), tuple(order))
+
+
+def set_params(handle: int, params: Mapping[int, bytes]) -> None:
+    """Give launches of a CUgraph other parameters, by position in the driver's order."""
+    graph = cu.CUgraph(handle)
+    _, count = call("cuGraphGetNodes", graph, 0)
+    handles, _ = call("cuGraphGetNodes", graph, count)
+    for position, raw in params.items():
+        record = call("cuGraphKernelNodeGetParams", handles[position])
+        function = cu.CUfunction(int(record.func))
+        if not int(function):
+            function = call("cuKernelGetFunction", record.kern)
+        offsets, _ = _param_info(function)
+        held = ctypes.create_string_buffer(raw, len(raw))
+        table = (ctypes.c_void_p * len(offsets))(*(ctypes.addressof(held) + offset for offset in offsets))
+        record.kernelParams, record.extra = ctypes.addressof(table), 0
+        call("cuGraphKernelNodeSetParams", handles[position], record)
 
 
 def _edges(graph: Any, position: dict[int, int]) -> list[Edge]:

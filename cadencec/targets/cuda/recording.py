@@ -7,12 +7,12 @@ from dataclasses import dataclass
 import torch
 
 from cadence_runtime.cuda.bindings import call
-from cadence_runtime.errors import TargetError
+from cadence_runtime.errors import CadenceError, TargetError
 from cadence_runtime.format.tape import Tape
 from cadencec.targets.cuda.allocator import Buffer, RecordingAllocator
 from cadencec.targets.cuda.capture import DEVICE, Bench, Captured, Job
 from cadencec.targets.cuda.globals import LiveGlobal, holders, live_globals
-from cadencec.targets.cuda.nodes import RawKernel, read_graph
+from cadencec.targets.cuda.nodes import RawKernel, read_graph, set_params
 from cadencec.targets.cuda.placement import FOREIGN, LIBRARY, SCRATCH, OutsideMemory, Placement, Resolver
 from cadencec.targets.cuda.proof import prove
 from cadencec.targets.cuda.relocate import FreeGraph, FreeKernel, Place, Recorded, relocate
@@ -101,14 +101,19 @@ class CudaRecorder:
         scratch = self.allocator.buffers[start:]
         second, again = self._capture(job, placements[1], outside)
         tape, positions = job.tape, first.graph.positions
-        graph = relocate(first, second, lambda node: op_name(tape, captured.op_of(positions[node])))
+        common = relocate(first, second, lambda node: op_name(tape, captured.op_of(positions[node])))
         again.graph.reset()
+        graph = common.graph
+        set_params(captured.graph.raw_cuda_graph(), {positions[node]: raw for node, raw in common.cleared.items()})
         named = {kernel.name: kernel for kernel in kernels_of(graph)}
         images = {name: choose_image(self.images, kernel) for name, kernel in named.items()}
         variables = tuple(self._variables(graph, images, first))
         pointed = _outside_numbers(graph, variables)
         library = [buffer for index, buffer in enumerate(outside.library) if LIBRARY + index in pointed]
-        proof = prove(self.bench, job, placements[0], captured, library, scratch)
+        try:
+            proof = prove(self.bench, job, placements[0], captured, library, scratch)
+        except (CadenceError, RuntimeError) as error:  # a launch that follows a zero breaks the device, too
+            raise common.stale or error from None
         numbers = sorted(number for number in pointed if number < FOREIGN)  # of `library`, in its order
         idle = {number for position, number in enumerate(numbers) if position in proof.idle}
         philox = _find_philox(captured, graph, outside.library, scratch) if tape.draws else None

@@ -2,14 +2,14 @@
 
 The same tape is captured twice, every buffer standing elsewhere the second time. An eight-byte word of a node is a
 pointer if, and only if, both captures resolve it to the same place of the same buffer. A word that is equal in both is
-data. What differs and resolves to nothing is padding that nobody wrote: it is stored as zeros, and the comparison with
-stock judges that.
+data. What differs and resolves to nothing is padding that nobody wrote, and what is equal and leads to memory that was
+given back is what an earlier launch left there: both are stored as zeros, and a replay on those zeros has to prove it.
 
     first    ...[6f00 0020 1000]...   = scratch 3 + 0x1000
     second   ...[6f00 8820 1000]...   = scratch 3 + 0x1000     ->  relocation (scratch 3, 0x1000)
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 
 from cadence_runtime.errors import TargetError
@@ -23,7 +23,8 @@ Place = tuple[int, int]
 @dataclass(frozen=True, slots=True)
 class Recorded:
     """A captured graph and what its addresses mean. `resolve` returns the place an address lies in, or None; buffers
-    of the two recordings carry the same numbers. `foreign` names device memory that no buffer explains, or None."""
+    of the two recordings carry the same numbers. `foreign` names device memory that no buffer explains, or None for a
+    word that is no device pointer."""
 
     graph: RawGraph
     resolve: Callable[[int], Place | None]
@@ -60,15 +61,26 @@ class FreeGraph:
     edges: tuple[Edge, ...]
 
 
-def relocate(first: Recorded, second: Recorded, describe: Callable[[int], str]) -> FreeGraph:
-    """Return the common graph of two recordings. `describe(node)` names the op of a node, for errors."""
+@dataclass(frozen=True, slots=True)
+class Relocated:
+    """The common graph of two recordings. `cleared` are the parameters that were captured with other bytes than are
+    stored: by node, what they become in the first capture. `stale` says of the first word that led to memory which was
+    given back."""
+
+    graph: FreeGraph
+    cleared: Mapping[int, bytes]
+    stale: TargetError | None
+
+
+def relocate(first: Recorded, second: Recorded, describe: Callable[[int], str]) -> Relocated:
+    """Compare two recordings. `describe(node)` names the op of a node, for errors."""
     _require_same_shape(first.graph, second.graph, describe)
     pair = _Pair(first, second, describe)
     nodes = tuple(
         pair.free(index, one, other)
         for index, (one, other) in enumerate(zip(first.graph.nodes, second.graph.nodes, strict=True))
     )
-    return FreeGraph(nodes, tuple(pair.pointers), first.graph.edges)
+    return Relocated(FreeGraph(nodes, tuple(pair.pointers), first.graph.edges), pair.cleared, pair.stale)
 
 
 class _Pair:
@@ -77,6 +89,8 @@ class _Pair:
     def __init__(self, first: Recorded, second: Recorded, describe: Callable[[int], str]) -> None:
         self.first, self.second, self.describe = first, second, describe
         self.pointers: list[Pointer] = []
+        self.cleared: dict[int, bytes] = {}
+        self.stale: TargetError | None = None
 
     def free(self, index: int, one: RawNode, other: RawNode) -> FreeNode:
         """Return node `index` without addresses; its pointers are appended to `pointers`."""
@@ -99,13 +113,16 @@ class _Pair:
         self.pointers.append(Pointer(index, word, *place))
 
     def _free_kernel(self, index: int, one: RawKernel, other: RawKernel) -> FreeKernel:
-        params = bytearray(len(one.params))
+        params, start = bytearray(len(one.params)), len(self.pointers)
         for offset, size in zip(one.param_offsets, one.param_sizes, strict=True):
             whole = size - size % 8
             for at in range(offset, offset + whole, 8):
                 params[at : at + 8] = self._free_word(index, at, one.params[at : at + 8], other.params[at : at + 8])
             rest = slice(offset + whole, offset + size)
             params[rest] = _common(one.params[rest], other.params[rest])
+        kept = _with_pointers(params, one.params, self.pointers[start:])
+        if kept != one.params:
+            self.cleared[index] = kept
         return FreeKernel(one, bytes(params))
 
     def _free_word(self, index: int, at: int, here: bytes, there: bytes) -> bytes:
@@ -116,7 +133,8 @@ class _Pair:
             self.pointers.append(Pointer(index, at, *place))
             return bytes(8)
         if here == there and (place is not None or self.first.foreign(address) is not None):
-            raise self._unexplained(index, address)
+            self.stale = self.stale or self._unexplained(index, address)
+            return bytes(8)
         return _common(here, there)
 
     def _unexplained(self, index: int, address: int) -> TargetError:
@@ -128,6 +146,15 @@ class _Pair:
             at=self.describe(index),
             hint="a library keeps device memory of its own for this op; report the op and the library's version",
         )
+
+
+def _with_pointers(stored: bytes | bytearray, captured: bytes, pointers: Iterable[Pointer]) -> bytes:
+    """Return the parameters of a launch as they are stored, with its pointers as they were captured."""
+    params = bytearray(stored)
+    for pointer in pointers:
+        word = slice(pointer.word, pointer.word + 8)
+        params[word] = captured[word]
+    return bytes(params)
 
 
 def _common(here: bytes, there: bytes) -> bytes:

@@ -39,7 +39,7 @@ def pair(build: Callable[[int], list[RawNode]]) -> tuple[Recorded, Recorded]:
 
 
 def test_pointers_become_places_and_data_stays() -> None:
-    graph = relocate(*pair(lambda base: [launch(words(base + SIZE + 8, 42) + b"abc")]), describe)
+    graph = relocate(*pair(lambda base: [launch(words(base + SIZE + 8, 42) + b"abc")]), describe).graph
     assert graph.pointers == (Pointer(0, 0, 1, 8),)
     (node,) = graph.nodes
     assert isinstance(node, FreeKernel)
@@ -48,7 +48,7 @@ def test_pointers_become_places_and_data_stays() -> None:
 
 def test_what_differs_and_resolves_to_nothing_is_padding() -> None:
     first, second = recorded(FIRST, launch(words(0x1234) + b"\1\2")), recorded(SECOND, launch(words(0x1235) + b"\1\3"))
-    (node,) = relocate(first, second, describe).nodes
+    (node,) = relocate(first, second, describe).graph.nodes
     assert isinstance(node, FreeKernel)
     assert node.params == b"\x00\x12" + bytes(6) + b"\1\0"
 
@@ -57,7 +57,7 @@ def test_fills_and_copies_point_into_buffers() -> None:
     def build(base: int) -> list[RawNode]:
         return [RawMemset(base, 0, 7, 4, 64, 1), RawMemcpy(base + SIZE, base + 2 * SIZE + 4, 32, 1, 1, 0, 0, 0, 0)]
 
-    graph = relocate(*pair(build), describe)
+    graph = relocate(*pair(build), describe).graph
     assert graph.nodes == (MemsetNode(0, 7, 4, 64, 1), MemcpyNode(32, 1, 1, 0, 0, 0, 0))
     assert graph.pointers == (Pointer(0, 0, 0, 0), Pointer(1, 0, 1, 0), Pointer(1, 8, 2, 4))
     assert graph.edges == (Edge(0, 1),)
@@ -76,28 +76,44 @@ def test_other_kernels_the_second_time_are_refused() -> None:
     )
 
 
-def test_a_foreign_pointer_is_refused() -> None:
-    params = words(0x7F00_0000_0000)
+def test_a_copy_from_foreign_memory_is_refused() -> None:
+    def build(base: int) -> list[RawNode]:
+        return [RawMemcpy(base, 0x7F00_0000_0000, 32, 1, 1, 0, 0, 0, 0)]
 
     def foreign(address: int) -> str | None:
         return "device memory of a library" if address == 0x7F00_0000_0000 else None
 
+    ones, others = (recorded(base, *build(base), foreign=foreign) for base in (FIRST, SECOND))
     with pytest.raises(TargetError) as caught:
-        relocate(
-            recorded(FIRST, launch(params), foreign=foreign),
-            recorded(SECOND, launch(params), foreign=foreign),
-            describe,
-        )
-    assert str(caught.value) == (
+        relocate(ones, others, describe)
+    assert str(caught.value) == foreign_pointer("device memory of a library")
+
+
+def foreign_pointer(what: str) -> str:
+    return (
         "CAD4114: node 0 holds a pointer that no buffer of the capture explains\n"
         "  expected: weights, constants, state, inputs, outputs or scratch\n"
-        "  got:      device memory of a library\n"
+        f"  got:      {what}\n"
         "  at:       aten::mul model.py:0\n"
         "  hint:     a library keeps device memory of its own for this op; report the op and the library's version"
     )
 
 
-def test_an_address_that_did_not_move_with_its_buffer_is_refused() -> None:
-    stale = launch(words(FIRST + SIZE))
-    with pytest.raises(TargetError, match="CAD4114"):
-        relocate(recorded(FIRST, stale), recorded(SECOND, stale), describe)
+def test_what_leads_to_memory_of_another_time_is_cleared_and_told() -> None:
+    left = words(FIRST + SIZE)
+    common = relocate(
+        recorded(FIRST, launch(words(FIRST + 8) + left)), recorded(SECOND, launch(words(SECOND + 8) + left)), describe
+    )
+    (node,) = common.graph.nodes
+    assert isinstance(node, FreeKernel)
+    assert node.params == bytes(16)
+    assert common.graph.pointers == (Pointer(0, 0, 0, 8),)
+    assert common.cleared == {0: words(FIRST + 8) + bytes(8)}
+    assert str(common.stale) == foreign_pointer("a stale address of the recording range")
+
+
+def test_padding_is_cleared_without_a_word() -> None:
+    common = relocate(recorded(FIRST, launch(words(1, 2))), recorded(SECOND, launch(words(1, 3))), describe)
+    assert (common.cleared, common.stale) == ({0: words(1, 0)}, None)
+    same = relocate(recorded(FIRST, launch(words(1))), recorded(SECOND, launch(words(1))), describe)
+    assert (same.cleared, same.stale) == ({}, None)
