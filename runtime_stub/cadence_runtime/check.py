@@ -13,7 +13,7 @@ from typing import Literal as OneOf
 from cadence_runtime.errors import CadenceError, ErrorList, IncompatibleError
 from cadence_runtime.format.cuda import CudaPart
 from cadence_runtime.format.plan import Plan
-from cadence_runtime.format.reader import Begin, PlanFile, read_plan_file
+from cadence_runtime.format.reader import PlanFile, read_plan_file
 from cadence_runtime.frozen import frozen
 from cadence_runtime.policy import Policy, signature_faults
 from cadence_runtime.weights import WeightsFile, open_weights
@@ -44,9 +44,9 @@ def open_plan(path: str | os.PathLike[str]) -> Plan:
     return open_file(path, None).plan
 
 
-def open_file(path: str | os.PathLike[str], policy: Policy | None, begin: Begin | None = None) -> PlanFile:
-    """Read and validate a plan file, with its digest where a policy asks for it; `begin` is told its target early."""
-    return read_plan_file(path, decompress=decompress, hashed=policy is not None, begin=begin)
+def open_file(path: str | os.PathLike[str], policy: Policy | None) -> PlanFile:
+    """Read and validate a plan file, with its digest where a policy asks for it."""
+    return read_plan_file(path, decompress=decompress, hashed=policy is not None)
 
 
 def check(

@@ -1,18 +1,28 @@
-"""Loading a plan: validate, compare with this machine, and only then allocate."""
+"""Loading a plan: validate, compare with this machine, and only then allocate.
+
+    rules of the plan -> signature, machine -> arena, uploads, images, functions ->|  a plan to push to
+    blobs are read and hashed, each before it is uploaded ------------------------>|
+
+A blob goes to the device as soon as its own digest is known to be right, while others are still hashed. Nothing runs
+before all of them are; where one is wrong, everything is given back.
+"""
 
 import os
-from contextlib import ExitStack, suppress
+from contextlib import AbstractContextManager, ExitStack, suppress
 from threading import Thread
 from types import TracebackType
 from typing import Self
 
-from cadence_runtime.check import open_file, signature_reasons, target_reasons
+from cadence_runtime.check import signature_reasons, target_reasons
 from cadence_runtime.errors import raise_all
+from cadence_runtime.format.blobs import Blobs
 from cadence_runtime.format.plan import Plan
+from cadence_runtime.format.reader import PlanFile, reading_plan
 from cadence_runtime.player import Player
 from cadence_runtime.policy import Policy
 from cadence_runtime.session import LoadedPlan
 from cadence_runtime.weights import WeightsFile, open_weights
+from cadence_runtime.zstd import decompress
 
 
 def load(
@@ -36,8 +46,7 @@ def load(
     A CUDA plan builds a capture's executable when it first runs, or, with `warm`, all of them now; `budget_bytes` is
     what executables may take on the device, those that ran longest ago making room. Neither bears on a CPU plan.
     """
-    with _Ahead() as ahead:
-        file = open_file(path, policy, ahead.begin)
+    with _Ahead() as ahead, _reading(path, policy, ahead) as (file, blobs):
         plan = file.plan
         with open_weights(plan, path, weights) as held:
             signature = signature_reasons(policy, path, file, held)
@@ -45,7 +54,19 @@ def load(
             raise_all([*signature, *target_reasons(plan, None), *held.faults(plan, digests=False)])
             if policy is not None:
                 held.compare_with(plan)
-            return LoadedPlan(plan, _player(plan, held, warm, budget_bytes))
+            player = _player(plan, held, warm, budget_bytes)
+        try:
+            blobs.settle()
+        except BaseException:
+            player.close()
+            raise
+        return LoadedPlan(plan, player)
+
+
+def _reading(
+    path: str | os.PathLike[str], policy: Policy | None, ahead: "_Ahead"
+) -> AbstractContextManager[tuple[PlanFile, Blobs]]:
+    return reading_plan(path, decompress=decompress, hashed=policy is not None, begin=ahead.begin)
 
 
 class _Ahead:

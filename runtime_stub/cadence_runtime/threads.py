@@ -41,6 +41,9 @@ class Begun(Generic[Item, Result]):
                 thread.start()
                 self._threads.append(thread)
 
+    def __len__(self) -> int:
+        return len(self._items)
+
     def result(self, number: int) -> Result:
         """Return what became of one item, begun by the caller where nobody has. Raises as `results` does."""
         with self._change:

@@ -1,5 +1,6 @@
 """`load` and `check` of a CUDA plan on machines that are planted: every reason before anything is allocated."""
 
+import ctypes
 import subprocess
 import sys
 import threading
@@ -16,8 +17,12 @@ from cadence_runtime.cuda import driver as door
 from cadence_runtime.cuda.compatibility import NODE_BYTES, arena_bytes
 from cadence_runtime.cuda.driver import DeviceInfo
 from cadence_runtime.errors import CadenceError, DeviceError, ErrorList, IncompatibleError, PlanError
-from cadence_runtime.format import reader
+from cadence_runtime.format import blobs, reader
+from cadence_runtime.format.blobs import fetch
+from cadence_runtime.format.file import read_table, unpack_extent
 from cadence_runtime.format.graphs import decode_graphs
+from cadence_runtime.format.source import opened
+from cadence_runtime.zstd import decompress
 from cadencec.check import check_file, exit_code, render
 from tests.cuda.fake_driver import FakeDriver
 
@@ -30,13 +35,34 @@ PATHS = f"import sys; sys.path[:0] = {[str(ROOT / 'runtime_stub'), *sys.path]!r}
 TAKES = ("reserve", "allocate", "load_library", "new_stream", "upload")
 
 
+EULER = PLAN.with_name("euler.cuda-sm90.format-1.1.2026-12-01.plan")
+
+
+def blob_of(path: Path, number: int) -> bytes:
+    """Return a blob as it stands in a file, whatever its digest."""
+    with opened(path) as source:
+        table, section = (read_table(source)[name] for name in ("blob-table", "blobs"))
+        rows = fetch(source, table, "the table", decompress)
+        extent = unpack_extent(rows[number * 96 + 32 : (number + 1) * 96], "row")
+        return source.read(section.offset + extent.offset, extent.size_bytes)
+
+
+def altered(path: Path, number: int, folder: Path) -> Path:
+    """Return a copy of a plan with the last byte of a blob altered."""
+    content, stored = path.read_bytes(), blob_of(path, number)
+    at = content.rindex(stored) + len(stored) - 1
+    made = folder / f"altered-{number}.plan"
+    made.write_bytes(content[:at] + bytes([content[at] ^ 1]) + content[at + 1 :])
+    return made
+
+
 class Machine:
     """Hands out drivers of one machine, and keeps them."""
 
     def __init__(self, **options: Any) -> None:
-        part = open_plan(PLAN).cuda
-        assert part is not None
-        self.layouts = {k.name: tuple(zip(k.param_offsets, k.param_sizes, strict=True)) for k in part.kernels}
+        parts = [part for part in (open_plan(PLAN).cuda, open_plan(EULER).cuda) if part is not None]
+        kernels = [kernel for part in parts for kernel in part.kernels]
+        self.layouts = {k.name: tuple(zip(k.param_offsets, k.param_sizes, strict=True)) for k in kernels}
         self.options, self.drivers = options, list[FakeDriver]()
 
     def __call__(self) -> FakeDriver:
@@ -177,7 +203,94 @@ def test_a_plan_that_is_refused_while_the_context_is_made_gives_it_back(machine:
     damaged.write_bytes(content)
     with pytest.raises(PlanError, match="CAD5007"):
         load(damaged)
-    assert machine.names() == ["open", "close"]
+    assert machine.names().count("open") == machine.names().count("close")
+    assert "launch" not in machine.names()
+    assert all(driver.live == [] for driver in machine.drivers)
+
+
+class Gate:
+    """Lets the last blob be read only when another has been uploaded, and notes what had happened when it was read."""
+
+    def __init__(self, machine: Machine, monkeypatch: pytest.MonkeyPatch) -> None:
+        self.uploaded, self.seen = threading.Event(), list[str]()
+        upload, content = FakeDriver.upload, blobs._content
+        last = max(constant.blob for constant in open_plan(EULER).constants)
+
+        def uploads(driver: FakeDriver, *arguments: Any) -> None:
+            upload(driver, *arguments)
+            self.uploaded.set()
+
+        def reads(row: Any, *arguments: Any) -> bytes:
+            if row.index == last:
+                assert self.uploaded.wait(timeout=10)
+                self.seen += machine.names()
+            return content(row, *arguments)
+
+        monkeypatch.setattr(FakeDriver, "upload", uploads)
+        monkeypatch.setattr(blobs, "_content", reads)
+
+
+def test_blobs_are_uploaded_while_others_are_hashed(machine: Machine, monkeypatch: pytest.MonkeyPatch) -> None:
+    gate = Gate(machine, monkeypatch)
+    with load(EULER) as plan:
+        assert "upload" in gate.seen and "launch" not in machine.names()
+        assert plan.plan == open_plan(EULER)
+        (device,) = (driver for driver in machine.drivers if driver.memory_at)
+        (arena,) = (bytes(held) for held in device.memory_at.values())
+        section = next(section for section in plan.plan.sections if section.name == "constants")
+        for constant in plan.plan.constants:
+            start = section.offset + constant.offset
+            assert arena[start : start + constant.size_bytes] == plan.plan.blobs[constant.blob]
+
+
+def test_damage_that_is_found_behind_an_upload_gives_everything_back(
+    machine: Machine, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    damaged = altered(EULER, max(constant.blob for constant in open_plan(EULER).constants), tmp_path)
+    with pytest.raises(PlanError) as expected:
+        open_plan(damaged)
+    gate = Gate(machine, monkeypatch)
+    with pytest.raises(PlanError) as caught:
+        load(damaged, warm=True)
+    assert str(caught.value) == str(expected.value)
+    assert str(caught.value).startswith("CAD5007: the digest of blob 14 does not match")
+    assert "upload" in gate.seen
+    assert "launch" not in machine.names()
+    assert all(driver.live == [] for driver in machine.drivers)
+    assert machine.names().count("open") == machine.names().count("close")
+
+
+@pytest.mark.parametrize("machine", [{"fail": ("upload", 1)}, {"capability": (8, 0)}], indirect=True)
+def test_damage_is_told_before_what_the_device_says(machine: Machine, tmp_path: Path) -> None:
+    for number in (0, 14):
+        with pytest.raises(PlanError, match=f"CAD5007: the digest of blob {number}"):
+            load(altered(EULER, number, tmp_path))
+    assert all(driver.live == [] for driver in machine.drivers)
+
+
+def test_no_blob_is_uploaded_and_no_image_loaded_before_its_own_digest(
+    machine: Machine, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    """Each blob is damaged in turn: not one byte of it reaches the device."""
+    plan = open_plan(EULER)
+    assert plan.cuda is not None
+    images = {image.blob for image in plan.cuda.images}
+    for number in range(len(plan.blobs)):
+        damaged = altered(EULER, number, tmp_path)
+        upload, reached = FakeDriver.upload, list[bytes]()
+
+        def uploads(driver: FakeDriver, address: int, source: int, size: int, *rest: Any) -> None:
+            reached.append(ctypes.string_at(source, size))  # noqa: B023
+            upload(driver, address, source, size, *rest)  # noqa: B023
+
+        with monkeypatch.context() as patch:
+            patch.setattr(FakeDriver, "upload", uploads)
+            with pytest.raises(PlanError, match=f"blob {number} does not match"):
+                load(damaged)
+        assert blob_of(damaged, number) not in reached
+        if number in images:
+            assert not reached and "load_library" not in machine.names()
+        machine.drivers.clear()
 
 
 def test_a_plan_for_the_cpu_asks_for_no_device(machine: Machine) -> None:

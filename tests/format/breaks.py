@@ -103,7 +103,7 @@ def a_file_that_shrinks():
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder, "toy.plan")
         path.write_bytes(DATA)
-        with source.opened(path) as opened:
+        with source.opened(path) as opened, source.naming(path):
             path.write_bytes(DATA[:100])
             opened.read(0, 200)
 

@@ -8,13 +8,17 @@ from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
+from threading import Event
+from typing import Any
 
 import pytest
 import torch
 
 from cadence_runtime import check, load
 from cadence_runtime.check import open_plan
+from cadence_runtime.cpu.player import CpuPlayer
 from cadence_runtime.errors import CadenceError, PlanError
+from cadence_runtime.format import blobs
 from cadence_runtime.format.plan import Plan
 from cadencec.compile.job import write
 from cadencec.plan.compile import compile_spec
@@ -120,6 +124,38 @@ def test_a_plan_that_is_cut_short_while_it_is_read(
     at_read(monkeypatch, number, lambda: os.truncate(plan, plan.stat().st_size // 2))
     with suppress(PlanError):
         assert open_plan(plan) == builds[0].content
+
+
+def test_damage_that_is_found_while_the_arena_is_filled(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The last blob is read when another is in the arena: the message is that of a plain read, and nothing stays."""
+    compiled = compile_spec(load_spec(spec_path("01")), embed_weights=True).plan
+    good, damaged = write(compiled, tmp_path / "good.plan", embed_weights=True).plan_file, tmp_path / "bad.plan"
+    data = bytearray(good.read_bytes())
+    data[-1] ^= 1
+    damaged.write_bytes(data)
+    with pytest.raises(PlanError, match="CAD5007") as expected:
+        open_plan(damaged)
+
+    filled, threads = Event(), torch.get_num_threads()
+    fill, content = CpuPlayer._fill, blobs._content
+    last = max(number for number, blob in enumerate(compiled.blobs) if blob)
+
+    def fills(player: CpuPlayer, *arguments: Any) -> None:
+        fill(player, *arguments)
+        filled.set()
+
+    def reads(row: Any, *arguments: Any) -> bytes:
+        assert row.index != last or filled.wait(timeout=10)
+        return content(row, *arguments)
+
+    monkeypatch.setattr(CpuPlayer, "_fill", fills)
+    monkeypatch.setattr(blobs, "_content", reads)
+    with pytest.raises(PlanError) as caught:
+        load(damaged)
+    assert str(caught.value) == str(expected.value)
+    assert filled.is_set() and torch.get_num_threads() == threads
+    filled.clear()
+    assert torch.equal(first_step(good), first_step(good))
 
 
 def test_weights_of_one_build_never_play_with_the_plan_of_another(builds: tuple[Build, Build], tmp_path: Path) -> None:

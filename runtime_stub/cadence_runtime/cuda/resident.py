@@ -191,16 +191,20 @@ class Resident:
                     self.driver.fill(self.base + snapshot.offset, 0, snapshot.size_bytes, self.stream)
 
     def _contents(self, weights: WeightSource) -> "Iterator[_Content]":
-        start, blobs = self._section("weights"), self.plan.blobs
+        start = self._section("weights")
         for weight in self.plan.weights:
-            pieces = weights(weight.name) if weight.blob is None else (blobs[weight.blob],)
+            pieces = weights(weight.name) if weight.blob is None else self._blob(weight.blob)
             yield _Content(f"weight `{weight.name}`", start + weight.offset, pieces)
         start = self._section("constants")
         for constant in self.plan.constants:
-            yield _Content(f"constant {constant.sha256[:12]}", start + constant.offset, (blobs[constant.blob],))
+            yield _Content(f"constant {constant.sha256[:12]}", start + constant.offset, self._blob(constant.blob))
         for snapshot in self.part.snapshots:
             if snapshot.blob is not None:
-                yield _Content(f"library memory `{snapshot.name}`", snapshot.offset, (blobs[snapshot.blob],))
+                yield _Content(f"library memory `{snapshot.name}`", snapshot.offset, self._blob(snapshot.blob))
+
+    def _blob(self, number: int) -> Pieces:
+        """Yield a blob when the thread that uploads it comes to it: others may still be read and hashed."""
+        yield self.plan.blobs[number]
 
     def _upload(self, content: "_Content", stream: Handle) -> None:
         address = self.base + content.offset

@@ -7,6 +7,8 @@ stored as it is, or as one zstd frame where that is shorter. Blobs are read, has
 import hashlib
 import os
 from collections.abc import Callable, Sequence
+from contextlib import AbstractContextManager
+from typing import overload
 
 from cadence_runtime.errors import PlanError
 from cadence_runtime.format.file import (
@@ -126,6 +128,49 @@ class UnreadBlob:
 
     def __len__(self) -> int:
         return self.size_bytes
+
+
+class Blobs(Sequence[bytes]):
+    """The contents of blobs that may still be read: whoever asks for one waits until its bytes are there and their
+    digest is right. Equal to any sequence of equal contents.
+
+    Raises PlanError CAD5007 to CAD5016 where a blob is damaged: of several, the first in the order of the table,
+    whichever was asked for. `telling` is what each such error goes through.
+    """
+
+    def __init__(self, reading: "Begun[_Row, bytes]", telling: Callable[[], AbstractContextManager[None]]) -> None:
+        self._reading: Begun[_Row, bytes] | tuple[bytes, ...] = reading
+        self._telling = telling
+
+    def settle(self) -> tuple[bytes, ...]:
+        """Wait for all of them, and return their contents. Nothing of the file is held any longer."""
+        if isinstance(self._reading, Begun):
+            with self._telling():
+                self._reading = tuple(self._reading.results())
+        return self._reading
+
+    def __len__(self) -> int:
+        return len(self._reading)
+
+    @overload
+    def __getitem__(self, index: int) -> bytes: ...
+    @overload
+    def __getitem__(self, index: slice) -> tuple[bytes, ...]: ...
+    def __getitem__(self, index: int | slice) -> bytes | tuple[bytes, ...]:
+        reading = self._reading
+        if isinstance(index, slice) or not isinstance(reading, Begun):
+            return self.settle()[index]
+        with self._telling():
+            return reading.result(range(len(reading))[index])
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Sequence) and self.settle() == tuple(other)
+
+    def __hash__(self) -> int:
+        return hash(self.settle())
+
+    def __repr__(self) -> str:
+        return repr(self.settle())
 
 
 def read_blob_table(table: bytes, section: Extent) -> tuple[tuple[UnreadBlob, ...], tuple[str, ...]]:

@@ -3,6 +3,7 @@
 The tables below are the whole schema, one row a dataclass, in the order of `plan.py` and `host/program.py`.
 """
 
+from collections.abc import Sequence
 from functools import partial
 
 from cadence_runtime.errors import PlanError
@@ -210,7 +211,7 @@ class Manifest:
         tapes: tuple[Tape, ...],
         nodes: tuple[Node, ...],
         transitions: tuple[Transition, ...],
-        blobs: tuple[bytes, ...],
+        blobs: Sequence[bytes],
         cuda: CudaPart | None,
     ) -> Plan:
         """Return the whole plan, with the parts that stand outside of the manifest."""

@@ -15,7 +15,7 @@ from cadence_runtime.format.graphs import decode_graphs
 from cadence_runtime.format.manifest import Manifest, decode_manifest
 from cadence_runtime.format.plan import Plan, minor_of
 from cadence_runtime.format.reader import read_plan_file
-from cadence_runtime.format.source import Source, located, opened
+from cadence_runtime.format.source import Source, located, naming, opened
 from cadence_runtime.format.tables import decode_nodes, decode_transitions
 from cadence_runtime.format.tapes import decode_tapes
 from cadence_runtime.format.validate import validate
@@ -47,7 +47,7 @@ def read_outline(path: str | os.PathLike[str], *, decompress: Decompress | None)
     Raises UsageError CAD92xx for a path that is no readable file, and PlanError CAD5xxx where neither the section
     table nor the manifest can be read: then nothing is known of the plan.
     """
-    with opened(path) as source:
+    with opened(path) as source, naming(path):
         reader = _Reader(source, decompress)
         return reader.outline(os.fspath(path))
 

@@ -7,6 +7,7 @@ what one stage sees of a node and of an event. The runtime follows forms as it g
 leaves behind.
 """
 
+from collections.abc import Sequence
 from typing import Literal as OneOf
 
 from cadence_runtime.format.cuda import CudaPart
@@ -180,7 +181,7 @@ class Plan:
     weights: tuple[Weight, ...]
     weights_file: str | None
     constants: tuple[Constant, ...]
-    blobs: tuple[bytes, ...]
+    blobs: Sequence[bytes]
     fidelity: Fidelity
     provenance: Provenance
     cuda: CudaPart | None = None

@@ -6,11 +6,13 @@ the file bounds.
 
 import hashlib
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from functools import partial
 from typing import Any, cast
 
 from cadence_runtime.errors import CadenceError, PlanError
-from cadence_runtime.format.blobs import Decompress, begin_blobs, fetch
+from cadence_runtime.format.blobs import Blobs, Decompress, UnreadBlob, begin_blobs, fetch
 from cadence_runtime.format.file import (
     HEADER_BYTES,
     TABLE_BYTES,
@@ -23,11 +25,12 @@ from cadence_runtime.format.file import (
 from cadence_runtime.format.graphs import decode_graphs
 from cadence_runtime.format.manifest import decode_manifest, require_manifest_size
 from cadence_runtime.format.plan import Plan, minor_of
-from cadence_runtime.format.source import MemorySource, Source, opened
+from cadence_runtime.format.source import MemorySource, Source, naming, opened
 from cadence_runtime.format.tables import decode_nodes, decode_transitions
 from cadence_runtime.format.tapes import decode_tapes
 from cadence_runtime.format.validate import validate
 from cadence_runtime.frozen import frozen
+from cadence_runtime.threads import Begun
 
 Begin = Callable[[str], None]
 """Is told the target of a plan as soon as its manifest is read, which the rest of the file may still contradict."""
@@ -55,63 +58,102 @@ def read_plan(source: str | os.PathLike[str] | bytes, *, decompress: Decompress 
 
 
 def read_plan_file(
-    source: str | os.PathLike[str] | bytes,
-    *,
-    decompress: Decompress | None,
-    hashed: bool = False,
-    begin: Begin | None = None,
+    source: str | os.PathLike[str] | bytes, *, decompress: Decompress | None, hashed: bool = False
 ) -> PlanFile:
     """Read and validate a plan, and say how it stands in its file.
 
     With `hashed`, the whole file is first read into memory, so that its digest is that of the very bytes behind the
     plan, whatever happens to the file meanwhile.
     """
-    with opened(source) as data:
+    with reading_plan(source, decompress=decompress, hashed=hashed) as (file, blobs):
+        return PlanFile(_with_blobs(file.plan, blobs.settle()), file.size_bytes, file.extents, file.sha256)
+
+
+@contextmanager
+def reading_plan(
+    source: str | os.PathLike[str] | bytes,
+    *,
+    decompress: Decompress | None,
+    hashed: bool = False,
+    begin: Begin | None = None,
+) -> Iterator[tuple[PlanFile, Blobs]]:
+    """Read a plan as `read_plan_file` does, and hand it out with its blobs as soon as it is known to keep every rule.
+    Until the block is left, the blobs are read and hashed by other threads: whoever is content with the plan settles
+    them, since the file may yet turn out to be damaged.
+
+    Raises as `read_plan` does, also where the block ends by an error of its own: damage is told before everything else.
+    """
+    with opened(source) as file:
+        telling = partial(_telling, source, file.size_bytes)
+        with telling():
+            data, sha256 = _hashed(file) if hashed else (file, None)
+            extents = read_table(data)
+            _check_gaps(data, extents)
+            require_manifest_size(extents["manifest"].raw_bytes)
+            section = partial(_section, data, extents, decompress)
+            reading, unread = begin_blobs(section("blob-table"), extents["blobs"], data, decompress)
+        with reading:
+            blobs = Blobs(reading, telling)
+            try:
+                with telling():
+                    plan = _plan(data, section, reading, unread, begin)
+                yield PlanFile(_with_blobs(plan, blobs), file.size_bytes, tuple(extents.items()), sha256), blobs
+            except CadenceError:
+                blobs.settle()  # damage is told before what was made wrong
+                raise
+
+
+@contextmanager
+def _telling(source: str | os.PathLike[str] | bytes, size_bytes: int) -> Iterator[None]:
+    """Let errors name the file, and say of one that takes all memory that it does."""
+    with naming(source):
         try:
-            return _read_hashed(data, decompress, begin) if hashed else _read(data, decompress, begin)
+            yield
         except (MemoryError, RecursionError) as error:
             raise PlanError(
                 "CAD5017",
                 "the plan is too large for this process",
-                expected=f"memory for a plan of {data.size_bytes} bytes",
+                expected=f"memory for a plan of {size_bytes} bytes",
                 got=type(error).__name__,
             ) from None
 
 
-def _read_hashed(source: Source, decompress: Decompress | None, begin: Begin | None) -> PlanFile:
+def _hashed(source: Source) -> tuple[Source, str]:
     content = source.read(0, source.size_bytes)
-    return _read(MemorySource(content), decompress, begin, hashlib.sha256(content).hexdigest())
+    return MemorySource(content), hashlib.sha256(content).hexdigest()
 
 
-def _read(source: Source, decompress: Decompress | None, begin: Begin | None, sha256: str | None = None) -> PlanFile:
-    extents = read_table(source)
-    _check_gaps(source, extents)
-    require_manifest_size(extents["manifest"].raw_bytes)
+def _section(source: Source, extents: Mapping[str, Extent], decompress: Decompress | None, name: str) -> bytes:
+    return fetch(source, extents[name], f"section `{name}`", decompress)
 
-    def section(name: str) -> bytes:
-        return fetch(source, extents[name], f"section `{name}`", decompress)
 
-    reading, unread = begin_blobs(section("blob-table"), extents["blobs"], source, decompress)
-    with reading:
-        manifest = decode_manifest(section("manifest"))
-        if begin is not None:
-            begin(manifest.target)
-        nodes = decode_nodes(section("nodes"), manifest)
-        transitions = decode_transitions(section("transitions"), manifest, len(nodes))
-        tapes = decode_tapes(section("tapes"))
-        try:
-            graphs = decode_graphs(section("graphs"), len(unread))
-            images = {image.blob for image in graphs.images} if graphs else set()
-            known = [reading.result(number) if number in images else blob for number, blob in enumerate(unread)]
-            # Of the other blobs, the rules ask for lengths and digests only: they are hashed meanwhile.
-            plan = manifest.plan(tapes, nodes, transitions, cast(Any, tuple(known)), graphs)
-            check_minor(read_version(source), minor_of(plan))
-            validate(plan, [blob.sha256 for blob in unread])
-        except CadenceError:
-            reading.results()  # damage is told before what was made wrong
-            raise
-        plan = manifest.plan(tapes, nodes, transitions, tuple(reading.results()), graphs)
-    return PlanFile(plan, source.size_bytes, tuple(extents.items()), sha256)
+def _plan(
+    source: Source,
+    section: Callable[[str], bytes],
+    reading: Begun[Any, bytes],
+    unread: Sequence[UnreadBlob],
+    begin: Begin | None,
+) -> Plan:
+    """Return the plan, held to every rule. Of its blobs, the rules ask for lengths and digests, which the table has;
+    only those of images are waited for."""
+    manifest = decode_manifest(section("manifest"))
+    if begin is not None:
+        begin(manifest.target)
+    nodes = decode_nodes(section("nodes"), manifest)
+    transitions = decode_transitions(section("transitions"), manifest, len(nodes))
+    tapes = decode_tapes(section("tapes"))
+    graphs = decode_graphs(section("graphs"), len(unread))
+    images = {image.blob for image in graphs.images} if graphs else set()
+    known = [reading.result(number) if number in images else blob for number, blob in enumerate(unread)]
+    plan = manifest.plan(tapes, nodes, transitions, cast(Any, tuple(known)), graphs)
+    check_minor(read_version(source), minor_of(plan))
+    validate(plan, [blob.sha256 for blob in unread])
+    return plan
+
+
+def _with_blobs(plan: Plan, blobs: Sequence[bytes]) -> Plan:
+    own = {name: getattr(plan, name) for name in Plan.__match_args__}
+    return Plan(**own | {"blobs": blobs})
 
 
 def _check_gaps(source: Source, extents: dict[str, Extent]) -> None:

@@ -54,10 +54,7 @@ class FileSource:
 
 @contextmanager
 def opened(source: "str | os.PathLike[str] | bytes") -> Iterator[Source]:
-    """Open bytes, or a path to a regular file. Raises UsageError CAD9201 to CAD9203.
-
-    An error that leaves the block names the file unless it already says where.
-    """
+    """Open bytes, or a path to a regular file. Raises UsageError CAD9201 to CAD9203."""
     if isinstance(source, bytes):
         yield MemorySource(source)
         return
@@ -65,12 +62,21 @@ def opened(source: "str | os.PathLike[str] | bytes") -> Iterator[Source]:
     descriptor = _open(path)
     try:
         yield FileSource(descriptor, path)
-    except OSError as error:
-        raise unreadable(path, error) from None
-    except CadenceError as error:
-        raise located(error, path) from None
     finally:
         os.close(descriptor)
+
+
+@contextmanager
+def naming(source: "str | os.PathLike[str] | bytes") -> Iterator[None]:
+    """Let an error that leaves the block name the file that is read, unless it already says where. Raises UsageError
+    CAD9203 where the operating system refuses."""
+    try:
+        yield
+    except (OSError, CadenceError) as error:
+        if isinstance(source, bytes):
+            raise
+        path = os.fspath(source)
+        raise (unreadable(path, error) if isinstance(error, OSError) else located(error, path)) from None
 
 
 def _open(path: str) -> int:
