@@ -3,6 +3,7 @@
 from collections.abc import Mapping
 from typing import Any
 
+from cadence_runtime.cuda.compatibility import arena_bytes, executable_bytes, kernels_bytes
 from cadence_runtime.format.plan import Fidelity, Plan, Section
 from cadencec.compile.job import Report, Written
 from cadencec.trace.listing import format_tape
@@ -18,6 +19,7 @@ def render(report: Report, *, tapes: bool = False) -> str:
         "timeline": f"{counted(len(plan.nodes), 'state')}, {counted(len(plan.transitions), 'transition')}",
         "coverage": f"{len(plan.captures)} of {len(keys(plan))} reachable keys captured",
         "tapes": f"{len(plan.tapes)}, with {ops(report)['replayed']} ops of {ops(report)['recorded']} recorded",
+        **device_row(plan),
         "arena": arena_line(plan),
         "scratch": scratch_line(plan, unplanned_bytes(report)),
         "fidelity": fidelity_line(plan.fidelity),
@@ -51,6 +53,7 @@ def to_json(report: Report, *, tapes: bool = False) -> dict[str, Any]:
         "captures": len(plan.captures),
         "tapes": len(plan.tapes),
         "ops": ops(report),
+        "device": device(plan),
         "arena": {section.name: section.size_bytes for section in plan.sections},
         "scratch_lower_bound": scratch(plan).lower_bound,
         "unplanned_bytes": unplanned_bytes(report),
@@ -71,6 +74,35 @@ def ops(report: Report) -> dict[str, int]:
     return {
         "recorded": sum(len(tape.ops) for tape in report.compiled.recorded),
         "replayed": sum(len(tape.ops) for tape in report.compiled.plan.tapes),
+    }
+
+
+def device(plan: Plan) -> dict[str, int | None] | None:
+    """Return the graphs of a CUDA plan, their nodes, and the bytes on the device once every key is resident, as
+    predicted: arena, executables and kernels, the last None where the plan does not say. None for a CPU plan."""
+    if plan.cuda is None:
+        return None
+    arena, executables, kernels = arena_bytes(plan), executable_bytes(plan.cuda), kernels_bytes(plan)
+    return {
+        "graphs": len(plan.cuda.graphs),
+        "nodes": sum(len(graph.nodes) for graph in plan.cuda.graphs),
+        "arena_bytes": arena,
+        "executables_bytes": executables,
+        "kernels_bytes": kernels,
+        "resident_bytes": arena + executables + (kernels or 0),
+    }
+
+
+def device_row(plan: Plan) -> dict[str, str]:
+    """Return the row on what a CUDA plan takes on the device; none for a CPU plan."""
+    found = device(plan)
+    if found is None:
+        return {}
+    kernels = "not known" if found["kernels_bytes"] is None else size(found["kernels_bytes"])
+    parts = f"arena {size(found['arena_bytes'] or 0)}, executables {size(found['executables_bytes'] or 0)}"
+    return {
+        "device": f"{counted(found['nodes'] or 0, 'node')} in {counted(found['graphs'] or 0, 'graph')}; "
+        f"{size(found['resident_bytes'] or 0)} with all keys resident, as predicted: {parts}, kernels {kernels}"
     }
 
 
