@@ -16,7 +16,7 @@ import torch
 
 from cadence_runtime import load
 from cadencec.compile.job import Request, compile_file
-from cadencec.models.silero_vad import CHUNK_SAMPLES, SAMPLE_RATE_HZ, stock
+from cadencec.models.silero_vad import CHUNK_SAMPLES, SAMPLE_RATE_HZ, released
 
 SPEC = Path(__file__).parents[1] / "specs" / "silero_vad.yaml"
 PAIRS, STEPS, WARM_UP_STEPS = 60, 60, 200
@@ -39,7 +39,7 @@ def median_us(
 def main() -> int:
     torch.set_num_threads(1)
     random = torch.Generator().manual_seed(0)
-    model = stock()
+    model = released()
     with tempfile.TemporaryDirectory() as folder, torch.no_grad():
         plan = compile_file(
             Request(str(SPEC), str(Path(folder) / "silero.cpu.plan")), lambda *_: None

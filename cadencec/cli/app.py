@@ -223,13 +223,22 @@ def sign_verb(plan: str, key: str, certificate: str | None, weights: str | None,
 @click.option(
     "--walks", type=click.IntRange(min=1), default=4, show_default=True, help="Walks, each with two sessions."
 )
+@click.option(
+    "--seconds",
+    type=click.FloatRange(min=0),
+    default=60.0,
+    show_default=True,
+    help="Length of the two long sessions by the clocks; 0 for none.",
+)
+@click.option("--turns", type=click.IntRange(min=1), default=3, show_default=True, help="Their turns at least.")
 @click.option("--seed", type=int, default=0, show_default=True, help="Seed of the walks and their inputs.")
 @set_option
 @json_option
 def verify_verb(as_json: bool, **given: Any) -> int:
     """Replay a plan beside the stock model, bit for bit.
 
-    Random walks over the timeline, each with two sessions. Exit code 3 where a bit differs.
+    Random walks over the timeline, each with two sessions, then two long sessions of several turns. The stock model is
+    the released streaming loop where the adapter has it, else the model's own stages. Exit code 3 where a bit differs.
     """
     from cadencec.verify import render, to_json, verify_file
 

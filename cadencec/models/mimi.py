@@ -7,11 +7,12 @@ The released modules keep their state in objects of their own, which each call f
                                  decoder.model.2                   _streaming_state.partial
 
 `step` puts the tensors of a session into these objects, calls the released `decode`, and takes them out again. `stock`
-is the untouched model in its own streaming mode, the oracle that this adapter must equal bit for bit.
+is the released decoder in its own streaming mode, the oracle that this adapter must equal bit for bit.
 """
 
 import sys
 from collections.abc import Mapping
+from contextlib import ExitStack
 from copy import deepcopy
 from dataclasses import dataclass
 from typing import Any
@@ -19,6 +20,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
+from cadencec.models.events import unknown
 from cadencec.models.packages import entered, require
 
 DISTRIBUTION, VERSION, EXTRA = "moshi", "0.2.13", "moshi"
@@ -112,11 +114,60 @@ def build(**size: int) -> Mimi:
     return Mimi(_released(Size(**size)))
 
 
-def stock(device: str = "cpu", **size: int) -> Any:
-    """Return the released model, streaming one session: `decode(codes)` is one step, `reset_streaming()` a turn."""
-    mimi = _released(Size(**size)).to(device)
-    mimi.streaming_forever(1)
-    return mimi
+class Stock:
+    """One session of the released decoder, which keeps the state in objects of its own.
+
+    `released` runs it as the package does: on a GPU with its own CUDA graphs, and with `torch.compile` for the rotary
+    embedding. `graphs` leaves out the latter, whose kernels have other bits, and `plain` both.
+    """
+
+    def __init__(self, mimi: Any, device: torch.device) -> None:
+        # First, so that weights have their published names.
+        self.decoder, self.decoder_transformer = mimi.decoder, mimi.decoder_transformer
+        self.upsample, self.quantizer = mimi.upsample, mimi.quantizer
+        mimi.encoder = mimi.encoder_transformer = mimi.downsample = None  # they have no part in decoding
+        self._mimi, self._device, self._variant = mimi.to(device), device, "plain"
+
+    @property
+    def variants(self) -> tuple[str, ...]:
+        """The names of the variants; graphs are of CUDA alone."""
+        return ("released", "graphs", "plain") if self._device.type == "cuda" else ("released", "plain")
+
+    def published_name(self, name: str) -> str | None:
+        """Return the name itself, or None for what the encoder alone runs."""
+        return None if name.partition(".")[0] in ENCODER else name
+
+    def start(self, variant: str = "plain") -> None:
+        """Begin to stream anew; graphs of an earlier session go with its state."""
+        self._variant = variant
+        self._mimi._stop_streaming()
+        self._mimi.streaming_forever(1)
+
+    def push(self, event: str, **inputs: Tensor) -> list[dict[str, Tensor]]:
+        """Decode a `frame` of `codes` (1, codebooks, 1), or begin another `turn`."""
+        if event == "turn":
+            self._mimi.reset_streaming()
+            return []
+        if event != "frame":
+            raise unknown(event, ("frame", "turn"))
+        switches = sys.modules["moshi.utils.compile"]  # an import would run the package's own `__init__`
+        with ExitStack() as held:
+            if self._variant != "released":
+                held.enter_context(switches.no_compile())
+            if self._variant == "plain":
+                held.enter_context(switches.no_cuda_graph())
+            return [{"audio": self._mimi.decode(inputs["codes"].to(self._device)).cpu()}]
+
+    def state(self) -> dict[str, Tensor]:
+        """Return what the released objects hold, by the paths of the adapter's leaves."""
+        slots = _slots(self._mimi.get_streaming_state())
+        held = {path: getattr(*slot) for path, slot in slots.items()}
+        return {path: value for path, value in held.items() if value.numel()}
+
+
+def stock(device: str = "cpu", **size: int) -> Stock:
+    """Return a session of the released decoder on a device, with the options of `build`."""
+    return Stock(_released(Size(**size)), torch.device(device))
 
 
 def _slots(states: Mapping[str, Any]) -> dict[str, tuple[Any, str]]:

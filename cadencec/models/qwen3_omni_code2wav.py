@@ -9,8 +9,8 @@ cuts what it said about them:
 A call of `t + n` frames gives 1920 (t + n) - 555 samples at the size of the release, since its transposed convolutions
 trim both sides: a chunk is 555 samples short. That is how the released code speaks, and so does this.
 
-`stock` is the untouched released model, whose own `chunked_decode` is the oracle that this adapter must equal bit for
-bit.
+`stock` is the untouched released model, called as `chunked_decode` calls it when codes come one chunk at a time: the
+oracle that this adapter must equal bit for bit. A test holds it to `chunked_decode` over whole turns.
 """
 
 import hashlib
@@ -22,6 +22,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
+from cadencec.models.events import unknown
 from cadencec.models.packages import require, wrong
 
 DISTRIBUTION, VERSION, EXTRA = "transformers", "5.24.0", "qwen"
@@ -87,9 +88,49 @@ def build(context: int = CONTEXT_FRAMES, **size: int) -> Code2Wav:
     return Code2Wav(_released(Size(**size)), context).eval()
 
 
-def stock(device: str = "cpu", **size: int) -> Any:
-    """Return the released model; `chunked_decode(codes, chunk_size, left_context_size)` is one whole turn."""
-    return _released(Size(**size)).to(device)
+class Stock:
+    """One session of the released model: `chunked_decode`, statement by statement, with all codes of the turn kept."""
+
+    variants = ("released",)
+
+    def __init__(self, code2wav: Any, left_context_size: int, device: torch.device) -> None:
+        self.code2wav = code2wav.to(device)
+        self._left_context_size, self._device = left_context_size, device
+        self._codes = torch.zeros(0)
+        self.start()
+
+    def published_name(self, name: str) -> str | None:
+        """Return the name itself, or None for what other parts of the whole model run."""
+        return None if name.partition(".")[0] in OTHER_PARTS else name
+
+    def start(self, variant: str = "released") -> None:
+        """Begin a session, and so a turn."""
+        self._codes = torch.zeros(1, self.code2wav.config.num_quantizers, 0, dtype=torch.int64, device=self._device)
+
+    def push(self, event: str, **inputs: Tensor) -> list[dict[str, Tensor]]:
+        """Decode a chunk of `frames`, the `last` one of a turn, or let a `turn` end."""
+        if event not in ("frames", "last", "turn"):
+            raise unknown(event, ("frames", "last", "turn"))
+        heard = [] if event == "turn" else [{"audio": self._chunk(inputs["new"].to(self._device)).cpu()}]
+        if event != "frames":
+            self.start()
+        return heard
+
+    def state(self) -> dict[str, Tensor]:
+        """Return `codes` (1, codebooks, t <= context): those that the next chunk looks back at."""
+        return {"codes": self._codes[..., max(0, self._codes.shape[-1] - self._left_context_size) :]}
+
+    def _chunk(self, new: Tensor) -> Tensor:
+        start_index = self._codes.shape[-1]
+        self._codes = torch.cat([self._codes, new], -1)
+        context_size = self._left_context_size if start_index - self._left_context_size > 0 else start_index
+        wav_chunk: Tensor = self.code2wav(self._codes[..., start_index - context_size :])
+        return wav_chunk[..., context_size * self.code2wav.total_upsample :]
+
+
+def stock(device: str = "cpu", context: int = CONTEXT_FRAMES, **size: int) -> Stock:
+    """Return a session of the released model on a device, with the options of `build`."""
+    return Stock(_released(Size(**size)), context, torch.device(device))
 
 
 def _released(size: Size) -> Any:

@@ -170,10 +170,10 @@ def load_model(
     to `base_folder`. It is built on the host and moved to `device`, so that its initial values are the same there.
     Raises TraceError (CAD3401 to CAD3407, CAD3422) that names the cause and the line of the user's code."""
     place, _, name = entry.rpartition(":")
-    with _steady_random():
-        module = _import(place, Path(base_folder), entry)
+    with steady_random():
+        module = import_entry(place, Path(base_folder), entry)
         function = _attribute(module, name, entry)
-        _check_options(function, options, entry)
+        check_options(function, options, entry)
         try:
             adapter = function(**options)
         except (Exception, SystemExit) as error:
@@ -204,7 +204,7 @@ def _move(adapter: Any, device: torch.device, entry: str) -> None:
 
 
 @contextmanager
-def _steady_random() -> Iterator[None]:
+def steady_random() -> Iterator[None]:
     """Seed every generator that a model may draw its initial values from, and put them back."""
     python, numpy = random.getstate(), sys.modules.get("numpy")
     kept = numpy.random.get_state() if numpy else None
@@ -221,7 +221,8 @@ def _steady_random() -> Iterator[None]:
                 numpy.random.set_state(kept)
 
 
-def _import(place: str, base_folder: Path, entry: str) -> ModuleType:
+def import_entry(place: str, base_folder: Path, entry: str) -> ModuleType:
+    """Import the module, or run the file, that an entry names. Raises TraceError CAD3401 and CAD3402."""
     try:
         return _execute(base_folder / place, place) if place.endswith(".py") else importlib.import_module(place)
     except (FileNotFoundError, ModuleNotFoundError, IsADirectoryError) as error:
@@ -284,7 +285,8 @@ def _attribute(module: ModuleType, name: str, entry: str) -> Callable[..., Any]:
     return function  # type: ignore[no-any-return]
 
 
-def _check_options(function: Callable[..., Any], options: Mapping[str, Option], entry: str) -> None:
+def check_options(function: Callable[..., Any], options: Mapping[str, Option], entry: str) -> None:
+    """Raise TraceError CAD3405 where a function does not take options by name."""
     try:
         signature = inspect.signature(function)
     except (TypeError, ValueError):

@@ -1,25 +1,25 @@
-"""One session of the plan and one of the stock model, pushed alike."""
+"""One session of the plan and its references, pushed alike."""
 
-import json
 import random
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from fractions import Fraction
 from typing import Any
 
-import torch
 from torch import Tensor
 
 from cadence_runtime.format.plan import Plan
-from cadence_runtime.host.program import Configuration, Event, EventInput, Program, StageInput, StageRun, Step
+from cadence_runtime.host.program import Configuration, Event, EventInput, Program, StageInput, Step
 from cadence_runtime.host.step import start
 from cadence_runtime.session import LoadedPlan
+from cadencec.plan.turns import Push, environment, seconds_of
 from cadencec.trace.fidelity import difference
-from cadencec.trace.jobs import Jobs
 from cadencec.trace.moves import moves
 from cadencec.trace.state import Value
-from cadencec.trace.stock import StockSession, pick_event, resets, stage_of
+from cadencec.trace.stock import pick_event, resets
 from cadencec.trace.values import SCALES, random_tensor
-from cadencec.verify.queues import Queues
+from cadencec.verify.border import handed, received
+from cadencec.verify.reference import Made, Reference
 from cadencec.verify.report import Difference, VerifyReport
 
 LATE = "late"
@@ -37,6 +37,8 @@ class Tally:
     outputs: int = 0
     leaves: int = 0
     elements: int = 0
+    seconds: Fraction = Fraction(0)
+    against: list[str] = field(default_factory=list)
     captures: set[int] = field(default_factory=set)
     differences: list[Difference] = field(default_factory=list)
 
@@ -55,6 +57,8 @@ class Tally:
             captures_in_plan=len(self.plan.captures),
             differences=tuple(self.differences),
             random_weights=self.plan.provenance.random_weights,
+            seconds=float(self.seconds),
+            against=tuple(self.against),
         )
 
 
@@ -65,28 +69,31 @@ class _Kept:
     event: int
     pushed: str
     what: str
-    got: Value
+    against: str
+    got: object
     expected: Value
 
 
 class Pair:
-    """Two sessions that must not differ. `has_ended` after a difference, or when no event may happen any more."""
+    """A session and its references, which must not differ. `has_ended` after a difference, or when no event may happen
+    any more."""
 
-    def __init__(self, name: str, walk: int, loaded: LoadedPlan, jobs: Jobs, seed: int, tally: Tally) -> None:
-        self.name, self.walk, self.program, self.tally, self.seed = name, walk, jobs.program, tally, seed
-        self.session = loaded.session(seed=seed)
-        self.stock = StockSession(jobs, torch.device("cpu"), seed)
-        self.queues = Queues(jobs.program)
-        self.configuration: Configuration = start(jobs.program)
+    def __init__(
+        self, name: str, walk: int, loaded: LoadedPlan, references: Sequence[Reference], seed: int, tally: Tally
+    ) -> None:
+        self.name, self.walk, self.program, self.tally = name, walk, loaded.plan.program, tally
+        self.session, self.references = loaded.session(seed=seed), references
+        self.configuration: Configuration = start(self.program)
         self.node, self.pushes, self.pushed = 0, 0, "init"
         self.has_ended = False
         self.kept: list[_Kept] = []
         self.ways = {(t.source, t.event, t.choices): t for t in loaded.plan.transitions}
         tally.sessions += 1
+        tally.against += [each.name for each in references if each.name not in tally.against]
         tally.captures.add(loaded.plan.init)
 
     def advance(self, choose: random.Random) -> None:
-        """Push one random event to both and compare what comes out; end where there is none."""
+        """Push one random event and compare what comes out; end where there is none."""
         by_event: dict[int, list[tuple[tuple[int, ...], tuple[Step, ...]]]] = {}
         for index, choices, steps in moves(self.program, self.configuration):
             by_event.setdefault(index, []).append((choices, steps))
@@ -95,12 +102,22 @@ class Pair:
             return
         index = pick_event(self.program, sorted(by_event), choose)
         choices, steps = choose.choice(by_event[index])
+        self._happen(index, choices, steps, choose)
+
+    def follow(self, pushes: Iterator[Push], choose: random.Random) -> None:
+        """Push the next of some pushes and compare what comes out; end where there is none."""
+        push = next(pushes, None)
+        if push is None:
+            self.has_ended = True
+            return
+        self._happen(push.transition.event, push.transition.choices, push.steps, choose)
+
+    def _happen(self, index: int, choices: tuple[int, ...], steps: tuple[Step, ...], choose: random.Random) -> None:
         event = self.program.events[index]
         self.pushes, self.pushed = self.pushes + 1, event.name
         if self.plan_draws and choose.random() < 0.1:
             self._seed(choose.randrange(1 << 30))
-        inputs = self._inputs(event, choices, choose)
-        self._push(event, dict(zip((c.name for c in event.choices), choices, strict=True)), steps, inputs)
+        self._push(event, steps, self._inputs(event, steps[0], choose))
         self._count(index, choices, steps)
         self.configuration = steps[-1].after
 
@@ -113,12 +130,16 @@ class Pair:
         """Compare kept outputs again, then the state."""
         if not self.has_differed:
             for kept in self.kept:
-                self._compare(kept.what, LATE, kept.got, kept.expected, kept.event, kept.pushed)
-            state = self.session.state()
-            for path, expected in self.stock.state.items():
-                self.tally.leaves += 1
-                self._compare(f"state leaf `{path}`", "at the end", state[path], expected, self.pushes, self.pushed)
+                self._compare(kept.what, LATE, kept.against, kept.got, kept.expected, (kept.event, kept.pushed))
+            self._compare_state()
         self.session.close()
+
+    def _compare_state(self) -> None:
+        state = self.session.state()
+        for reference in self.references:
+            for path, expected in (reference.state() or {}).items():
+                self.tally.leaves += 1
+                self._compare(f"state leaf `{path}`", "at the end", reference.name, state.get(path), expected)
 
     @property
     def has_differed(self) -> bool:
@@ -127,49 +148,35 @@ class Pair:
 
     def _seed(self, seed: int) -> None:
         self.session.seed(seed)
-        self.stock.seed(seed)
+        for reference in self.references:
+            reference.seed(seed)
 
-    def _push(self, event: Event, choices: Mapping[str, int], steps: Sequence[Step], inputs: Mapping[str, Any]) -> None:
+    def _push(self, event: Event, steps: Sequence[Step], inputs: Mapping[str, Tensor]) -> None:
         shown = {name for entry in event.inputs for size in entry.shape for name in size.names}
-        values: dict[str, Any] = {name: value for name, value in choices.items() if name not in shown}
-        got = iter(self.session.push(event.name, **{**values, **inputs}))
-        self.queues.arrive(event, inputs)
-        for step in steps:
-            expected = self._stock_step(step, inputs)
-            if not expected:
-                continue
-            emitted = next(got, None)
-            outputs = {} if emitted is None or emitted.event != step.event else emitted.outputs
-            for name, value in expected.items():
+        chosen = dict(zip((choice.name for choice in event.choices), steps[0].choices, strict=True))
+        values: dict[str, Value] = {name: value for name, value in chosen.items() if name not in shown}
+        values |= inputs
+        target = self.tally.plan.target
+        given: dict[str, Any] = {name: handed(value, target) for name, value in values.items()}
+        got = [(record.event, record.outputs) for record in self.session.push(event.name, **given)]
+        for reference in self.references:
+            self._hold(reference.name, event.name, got, reference.push(event, values, steps))
+
+    def _hold(self, against: str, pushed: str, got: list[tuple[str, Mapping[str, Any]]], expected: Made) -> None:
+        """Compare the outputs of a push with those of a reference, one by one and in number."""
+        if len(got) != len(expected):
+            self._compare(f"the number of outputs of `{pushed}`", AT_ONCE, against, len(got), len(expected))
+        for (event, outputs), wanted in zip(got, expected, strict=False):
+            for name in {**wanted, **outputs}:
                 self.tally.outputs += 1
-                what = f"output `{name}` of `{step.event}`"
-                self.kept.append(_Kept(self.pushes, event.name, what, outputs.get(name), value))
-                self._compare(what, AT_ONCE, outputs.get(name), value, self.pushes, event.name)
+                what = f"output `{name}` of `{event}`"
+                value, right = outputs.get(name), wanted.get(name)
+                self.kept.append(_Kept(self.pushes, pushed, what, against, value, right))
+                self._compare(what, AT_ONCE, against, value, right)
 
-    def _stock_step(self, step: Step, inputs: Mapping[str, Tensor]) -> dict[str, Value]:
-        def given(run: StageRun, position: int) -> Value:
-            item, form = stage_of(self.program, run).inputs[position], run.inputs[position]
-            if isinstance(form, str):
-                literal: Value = json.loads(form)
-                return literal
-            rows = self.queues.front(item.name, form or ())
-            return inputs[item.name] if rows is None else rows
-
-        made = self.stock.step(step, given)
-        event = next(event for event in self.program.events if event.name == step.event)
-        if event.reset:
-            self.queues.restart()
-        else:
-            self.queues.settle(step.after)
-        values = {name: value for outputs in made for name, value in outputs.items()}
-        return {name: values[name] for name in _emitted(self.program, event) if name in values}
-
-    def _inputs(self, event: Event, choices: tuple[int, ...], choose: random.Random) -> dict[str, Tensor]:
+    def _inputs(self, event: Event, step: Step, choose: random.Random) -> dict[str, Tensor]:
         """Return random tensors for the event's inputs; literals are left to the event."""
-        env = dict(self.program.params) | _counters(self.program, self.configuration)
-        env |= dict(zip((choice.name for choice in event.choices), choices, strict=True))
-        for name, expression in event.lets:
-            env[name] = expression.evaluate(env)
+        env = environment(self.program, self.configuration, step)
         scale, seed = choose.choice(SCALES), choose.randrange(1 << 40)
         return {
             entry.name: random_tensor(
@@ -179,39 +186,30 @@ class Pair:
             if entry.literal is None
         }
 
-    def _compare(self, what: str, when: str, got: object, expected: Value, event: int, pushed: str) -> None:
+    def _compare(
+        self, what: str, when: str, against: str, got: object, expected: Value, at: tuple[int, str] | None = None
+    ) -> None:
         if isinstance(expected, Tensor):
             self.tally.elements += expected.numel()
-        found = difference(got, expected)
+            expected = expected.cpu()
+        found = difference(received(got, expected), expected)
         if found is not None and not self.has_differed:
-            self.tally.differences.append(Difference(self.walk, self.name, event, pushed, what, when, found))
+            event, pushed = at or (self.pushes, self.pushed)
+            self.tally.differences.append(
+                Difference(self.walk, self.name, event, pushed, what, when, found, against=against)
+            )
             self.has_ended = True
 
-    def _count(self, event: int, choices: tuple[int, ...], steps: Sequence[Step]) -> None:
+    def _count(self, event: int, choices: tuple[int, ...], steps: tuple[Step, ...]) -> None:
         transition = self.ways[self.node, event, choices]
         self.node = transition.target
         self.tally.captures.update(transition.captures)
         self.tally.events += 1
         self.tally.resets += sum(resets(self.program, step) for step in steps)
-
-
-def _counters(program: Program, configuration: Configuration) -> dict[str, int]:
-    return dict(zip((counter.name for counter in program.counters), configuration.counters, strict=True))
+        self.tally.seconds += seconds_of(self.program, self.configuration, steps)
 
 
 def _described(program: Program, entry: EventInput) -> StageInput:
     """Return the stage input that an event input feeds, directly or through a queue."""
     found: Iterator[StageInput] = (item for stage in program.stages for item in stage.inputs if item.name == entry.name)
     return next(found)
-
-
-def _emitted(program: Program, event: Event) -> tuple[str, ...]:
-    """Return the outputs that an event gives its caller: those it names, or those that no later stage takes."""
-    if event.outputs:
-        return event.outputs
-    stages = {stage.name: stage for stage in program.stages}
-    names: list[str] = []
-    for position, run in enumerate(event.run):
-        later = {item.name for after in event.run[position + 1 :] for item in stages[after].inputs}
-        names += [name for name in stages[run].outputs if name not in later and name not in names]
-    return tuple(names)

@@ -10,7 +10,8 @@ DIFFERS = 3
 @dataclass(frozen=True, slots=True)
 class Difference:
     """The first thing that differed in one session: `event` counts its pushes from 1 (0 is the start), `what` names an
-    output or a state leaf, `when` says whether an output was compared at once or late, after everything else."""
+    output or a state leaf, `when` says whether an output was compared at once or late, after everything else, and
+    `against` with what."""
 
     walk: int
     session: str
@@ -19,17 +20,19 @@ class Difference:
     what: str
     when: str
     difference: str
+    against: str
 
     def line(self) -> str:
         """Return one line of text."""
         place = f"walk {self.walk}, session {self.session}, event {self.event} (`{self.pushed}`)"
-        return f"{place}: {self.what} {self.when}: {self.difference}"
+        return f"{place}: {self.what} {self.when} is not that of {self.against}: {self.difference}"
 
 
 @dataclass(frozen=True, slots=True)
 class VerifyReport:
     """How much was compared, bit for bit, and what differed. `elements` counts the numbers in all outputs and leaves;
-    `captures` are those of the plan that ran, of `captures_in_plan`; `random_weights` are none of a release."""
+    `captures` are those of the plan that ran, of `captures_in_plan`; `random_weights` are none of a release. `seconds`
+    went by on the clocks, over all sessions; `against` is what the plan was held to."""
 
     model: str
     walks: int
@@ -42,7 +45,9 @@ class VerifyReport:
     captures: int
     captures_in_plan: int
     differences: tuple[Difference, ...]
-    random_weights: bool = False
+    random_weights: bool
+    seconds: float
+    against: tuple[str, ...]
 
     @property
     def is_equal(self) -> bool:
@@ -57,10 +62,13 @@ class VerifyReport:
 
 def render(report: VerifyReport) -> str:
     """Return the report as lines of text."""
-    verdict = "bit-identical to the stock model" if report.is_equal else "differs from the stock model"
+    against = " and ".join(report.against)
+    verdict = f"bit-identical to {against}" if report.is_equal else f"differs from {against}"
+    lasted = f", {report.seconds:.1f} s by the clocks" if report.seconds else ""
+    sessions = f"{report.sessions} sessions of {report.walks} walks"
     lines = [
         f"{report.model}{', random weights' * report.random_weights}: {verdict}",
-        f"  {report.events} events in {report.sessions} sessions of {report.walks} walks, {report.resets} resets",
+        f"  {report.events} events in {sessions}, {report.resets} resets{lasted}",
         f"  {report.outputs} outputs and {report.leaves} state leaves compared, {report.elements} numbers",
         f"  {report.captures} of {report.captures_in_plan} captures ran",
     ]
@@ -74,7 +82,9 @@ def to_json(report: VerifyReport) -> dict[str, Any]:
     return {
         "model": report.model,
         "random_weights": report.random_weights,
+        "against": list(report.against),
         "equal": report.is_equal,
         **{name: getattr(report, name) for name in counts},
+        "seconds": report.seconds,
         "differences": rows,
     }

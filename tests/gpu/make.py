@@ -103,7 +103,7 @@ def played_step_audio2() -> dict[str, Any]:
     sizes = {name: int(value) for name, value in SMALL_STEP_AUDIO2.items() if "." not in name}
     runner = stock("cuda", **sizes)
     torch.manual_seed(7)
-    runner.reset()
+    runner.start()
     chosen = torch.Generator().manual_seed(1)
     rows: list[Any] = []
     for count, last in [(28, False)] * 6 + [(3, True)] + [(28, False)] * 4 + [(1, True)]:

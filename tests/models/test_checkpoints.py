@@ -82,7 +82,7 @@ def test_mimi(tmp_path: Path) -> None:
 @needs("transformers")
 def test_qwen3_omni_code2wav(tmp_path: Path) -> None:
     """Two files of a sharded checkpoint of the whole model, in half precision."""
-    stock = qwen3_omni_code2wav.stock(**QWEN)
+    stock = qwen3_omni_code2wav.stock(**QWEN).code2wav
     found = {f"code2wav.{name}": tensor.bfloat16() for name, tensor in trained(stock).items()}
     names = sorted(found)
     shards = {"model-1.safetensors": names[:9], "model-2.safetensors": names[9:]}
@@ -97,7 +97,7 @@ def test_qwen3_omni_code2wav(tmp_path: Path) -> None:
     codes = torch.randint(0, 64, (1, 4, 10), generator=torch.Generator().manual_seed(1))
     _, audio = model.step(model.init_state(), codes)
     assert torch.equal(audio, stock(codes))
-    assert not torch.equal(audio, qwen3_omni_code2wav.stock(**QWEN)(codes))
+    assert not torch.equal(audio, qwen3_omni_code2wav.stock(**QWEN).code2wav(codes))
 
 
 @needs("stepaudio2-minicpmo", "einops", "scipy")

@@ -55,7 +55,7 @@ def decoded(model: code2wav.Code2Wav, turns: Sequence[Tensor], chunk: int) -> li
 @needs_package
 @pytest.mark.parametrize("chunk", [10, 25, 50])
 def test_turns_in_two_sessions_have_the_released_bits(chunk: int) -> None:
-    model, stock = code2wav.build(**SMALL), code2wav.stock(**SMALL)
+    model, stock = code2wav.build(**SMALL), code2wav.stock(**SMALL).code2wav
     for frames in FRAMES:
         turns = [random_codes(frames, 2 * frames + session) for session in range(2)]
         for codes, audio in zip(turns, decoded(model, turns, chunk), strict=True):
@@ -69,13 +69,13 @@ def test_turns_in_two_sessions_have_the_released_bits(chunk: int) -> None:
 def test_a_short_context_has_the_released_bits(context: int) -> None:
     codes = random_codes(11, context)
     (audio,) = decoded(code2wav.build(context, **SMALL), [codes], 4)
-    assert torch.equal(audio, code2wav.stock(**SMALL).chunked_decode(codes, 4, context))
+    assert torch.equal(audio, code2wav.stock(**SMALL).code2wav.chunked_decode(codes, 4, context))
 
 
 @needs_package
 def test_a_chunk_is_trimmed_as_released() -> None:
     """26 frames are 49,920 samples at 12.5 Hz and 24 kHz; the transposed convolutions trim 555 of them."""
-    assert code2wav.stock(**SMALL)(random_codes(26, 0)).shape == (1, 1, 49_365)
+    assert code2wav.stock(**SMALL).code2wav(random_codes(26, 0)).shape == (1, 1, 49_365)
     model = code2wav.build(**SMALL)
     state = {"codes": random_codes(25, 0)}
     after, audio = model.step(state, random_codes(10, 1))
@@ -95,8 +95,10 @@ def test_the_reduced_spec_compiles_and_verifies(tmp_path: Path, context: int, ch
     assert found.fidelity.constant_outputs == ()
     assert found.provenance.random_weights
     assert ", random weights\n" in render(report)
-    verified = verify_file(str(plan), str(SPEC), overrides=overrides, events=60, walks=2)
-    assert verified.differences == () and verified.resets > 0
+    verified = verify_file(str(plan), str(SPEC), overrides=overrides, events=60, walks=2, seconds=60)
+    assert verified.differences == () and verified.resets > 6
+    assert verified.against == ("the released loop",) and verified.seconds > 120
+    assert verified.leaves == 6
 
 
 @needs_package
@@ -107,13 +109,13 @@ def test_weights_have_their_published_names() -> None:
     assert "code2wav.code_embedding.weight" in names
     assert "code2wav.pre_transformer.layers.1.self_attn_layer_scale.scale" in names
     assert "code2wav.decoder.1.block.2.conv1.conv.bias" in names
-    assert {f"code2wav.{name}" for name in code2wav.stock(**SMALL).state_dict()} <= names
+    assert {f"code2wav.{name}" for name in code2wav.stock(**SMALL).code2wav.state_dict()} <= names
 
 
 @needs_package
 def test_builds_are_equal_and_leave_the_generator_alone() -> None:
     before = torch.random.get_rng_state()
-    one, two = code2wav.stock(**SMALL).state_dict(), code2wav.stock(**SMALL).state_dict()
+    one, two = code2wav.stock(**SMALL).code2wav.state_dict(), code2wav.stock(**SMALL).code2wav.state_dict()
     assert all(torch.equal(one[name], two[name]) for name in one)
     assert torch.equal(before, torch.random.get_rng_state())
 

@@ -47,7 +47,7 @@ def bits(tensor: Tensor) -> bytes:
 
 
 def test_every_step_and_state_equals_the_released_model_bit_for_bit(chunks: list[Tensor]) -> None:
-    model, stock = silero_vad.build(), silero_vad.stock()
+    model, stock = silero_vad.build(), silero_vad.released()
     state, heard = model.init_state(), []
     for chunk in chunks:
         x = chunk[None]
@@ -77,7 +77,7 @@ def test_a_reset_session_hears_as_a_fresh_one(chunks: list[Tensor]) -> None:
 
 
 def test_weights_have_their_released_names_and_bits() -> None:
-    ours, released = silero_vad.build().state_dict(), silero_vad.stock().state_dict()
+    ours, released = silero_vad.build().state_dict(), silero_vad.released().state_dict()
     assert sorted(ours) == sorted(name for name in released if name.startswith("_model."))
     assert all(bits(ours[name]) == bits(released[name]) for name in ours)
     assert sum(tensor.numel() for tensor in ours.values()) == PARAMETERS

@@ -67,6 +67,13 @@ def same(got: Tensor, expected: Tensor) -> bool:
     return got.shape == expected.shape and got.contiguous().numpy().tobytes() == expected.contiguous().numpy().tobytes()
 
 
+def released(**options: int) -> Stock:
+    """Return a session of the oracle, begun."""
+    stock = step_audio2.stock(**options)
+    stock.start()
+    return stock
+
+
 def differing(session: Session, stock: Stock) -> list[str]:
     """Return the state leaves that differ. The released buffers have rows for 16 Euler steps."""
     steps = session.model.n_timesteps
@@ -100,7 +107,7 @@ def check(session: Session, stock: Stock, calls: list[tuple[int, bool]], seed: i
 @needs_package
 @pytest.mark.parametrize(("prompt", "last"), [(20, 1), (20, 17), (300, 2), (300, 3), (300, 27)])
 def test_every_call_of_two_turns_equals_the_released_loop_bit_for_bit(prompt: int, last: int) -> None:
-    session, stock = Session(step_audio2.build(**SMALL | {"P": prompt})), step_audio2.stock(**SMALL | {"P": prompt})
+    session, stock = Session(step_audio2.build(**SMALL | {"P": prompt})), released(**SMALL | {"P": prompt})
     assert differing(session, stock) == []
     for turn in range(2):
         heard = check(session, stock, [*[(28, False)] * 4, (last, True)], seed=10 * turn)
@@ -114,7 +121,7 @@ def test_every_call_of_two_turns_equals_the_released_loop_bit_for_bit(prompt: in
 @pytest.mark.parametrize("seed", range(3))
 def test_turns_of_the_live_rule_equal_the_released_loop_bit_for_bit(seed: int) -> None:
     """Three tokens of silence, units of 0 to 25 tokens at both ends of a turn and of 25 within, 8 to 28 in a call."""
-    session, stock = Session(step_audio2.build(**SMALL)), step_audio2.stock(**SMALL)
+    session, stock = Session(step_audio2.build(**SMALL)), released(**SMALL)
     choose = random.Random(seed)  # noqa: S311
     for turn in range(2):
         buffered, calls = 3, []
@@ -149,7 +156,7 @@ def test_outputs_depend_on_tokens_and_draws_and_the_source_is_both_voiced_and_no
 @needs_package
 def test_a_prompt_over_17_s_works_though_the_released_buffers_end_there() -> None:
     options = SMALL | {"P": 1000, "n_timesteps": 1}
-    session, stock = Session(step_audio2.build(**options)), step_audio2.stock(**options)
+    session, stock = Session(step_audio2.build(**options)), released(**options)
     check(session, stock, [*[(28, False)] * 3, (9, True)])
     stock.flow.decoder.att_cache_buffer = stock.flow.decoder.att_cache_buffer[:, :, :, :, :1000]
     stock.reset()
@@ -191,12 +198,15 @@ def small(**overrides: str) -> dict[str, str]:
 
 
 def compiled_and_verified(folder: Path, spec_name: str, overrides: dict[str, str], events: int) -> CompiledPlan:
-    """Compile a spec to a file, load that and compare it with the adapter over a random walk of two sessions."""
+    """Compile a spec to a file, load that and compare it with the released loop: over a random walk and then over a
+    minute in three turns, with two sessions each."""
     spec, plan = str(SPECS / f"{spec_name}.yaml"), str(folder / "model.plan")
     with torch.enable_grad():  # as a user calls it
         done = compile_file(Request(spec, plan, embed_weights=True, overrides=overrides), silent).compiled
-        report = verify_file(plan, spec, events=events, walks=1, overrides=overrides)
-    assert report.differences == ()
+        report = verify_file(plan, spec, events=events, walks=1, seconds=60, overrides=overrides)
+    assert report.differences == () and report.resets >= 6
+    assert report.against == ("the released loop",) and report.seconds > 120
+    assert report.leaves == 4 * len(done.plan.leaves)
     assert done.warnings == ()
     assert done.plan.provenance.random_weights
     return done
@@ -237,6 +247,7 @@ def test_every_call_equals_the_released_loop_on_a_device_at_the_released_size() 
     torch.backends.cudnn.deterministic = True
     try:
         session, stock = Session(step_audio2.build().to(device)), step_audio2.stock("cuda")
+        stock.start()
         for position, (count, last) in enumerate([*[(28, False)] * 4, (11, True)]):
             token = tokens(count, position).to(device)
             torch.manual_seed(position)

@@ -153,7 +153,7 @@ def test_one_flipped_bit_is_found_and_placed(tmp_path):
     assert first.event >= 1
     assert first.difference.startswith("[0, 0]: ")
     text = render(report)
-    assert text.startswith("model: differs from the stock model\n")
+    assert text.startswith("model: differs from the model's own stages\n")
     assert first.line() in text
 
 
@@ -197,27 +197,31 @@ def test_the_generators_of_the_process_stay_where_they_are(tmp_path):
     assert torch.equal(torch.get_rng_state(), before)
 
 
-REPORT = VerifyReport("toy", 1, 2, 3, 1, 2, 4, 99, 2, 3, ())
-DIFFERENCE = Difference(0, "A", 3, "frame", "output `y` of `frame`", "late", "[1]: 0.5 instead of 0.25")
+REPORT = VerifyReport("toy", 1, 2, 3, 1, 2, 4, 99, 2, 3, (), False, 1.5, ("the released loop",))
+DIFFERENCE = Difference(
+    0, "A", 3, "frame", "output `y` of `frame`", "late", "[1]: 0.5 instead of 0.25", "the released loop"
+)
 
 
 def test_a_report_as_text():
     assert render(REPORT) == (
-        "toy: bit-identical to the stock model\n"
-        "  3 events in 2 sessions of 1 walks, 1 resets\n"
+        "toy: bit-identical to the released loop\n"
+        "  3 events in 2 sessions of 1 walks, 1 resets, 1.5 s by the clocks\n"
         "  2 outputs and 4 state leaves compared, 99 numbers\n"
         "  2 of 3 captures ran"
     )
     random = replace(REPORT, random_weights=True)
-    assert render(random).startswith("toy, random weights: bit-identical to the stock model\n")
+    assert render(random).startswith("toy, random weights: bit-identical to the released loop\n")
     assert to_json(random)["random_weights"] and not to_json(REPORT)["random_weights"]
     assert render(replace(REPORT, differences=(DIFFERENCE,))).splitlines()[-1] == (
-        "  walk 0, session A, event 3 (`frame`): output `y` of `frame` late: [1]: 0.5 instead of 0.25"
+        "  walk 0, session A, event 3 (`frame`): output `y` of `frame` late is not that of the released loop: "
+        "[1]: 0.5 instead of 0.25"
     )
 
 
 def test_a_report_as_json():
     found = json.loads(json.dumps(to_json(replace(REPORT, differences=(DIFFERENCE,)))))
+    assert (found["against"], found["seconds"]) == (["the released loop"], 1.5)
     assert (found["model"], found["equal"], found["events"], found["elements"]) == ("toy", False, 3, 99)
     assert found["differences"] == [
         {
@@ -228,5 +232,6 @@ def test_a_report_as_json():
             "what": "output `y` of `frame`",
             "when": "late",
             "difference": "[1]: 0.5 instead of 0.25",
+            "against": "the released loop",
         }
     ]

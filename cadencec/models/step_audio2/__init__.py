@@ -33,7 +33,7 @@ def build(
 
 
 def stock(device: str = "cpu", *, n_timesteps: int = 10, P: int = 300, **sizes: int) -> Stock:  # noqa: N803
-    """Return a session of the released decoder on a device, with the options of `build`."""
+    """Return a session of the released decoder on a device, with the options of `build`; `start` runs the prompt."""
     size = Size(**sizes)
     return Stock(_released(size, P), size, n_timesteps, _longest(P), torch.device(device))
 
