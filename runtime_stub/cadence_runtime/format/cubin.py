@@ -20,6 +20,7 @@ MAGIC = b"\x7fELF\x02\x01\x01"
 MACHINE = 190
 NO_BYTES = 8
 """The type of a section that takes no bytes of the file."""
+INFO = ".nv.info"
 SIZED, FRAME, PARAMETER = 4, 0x11, 0x17
 _HEADER = struct.Struct("<16xHHIQQQIHHHHHH")
 _SECTION = struct.Struct("<IIQQQQIIQQ")
@@ -40,6 +41,9 @@ class Cubin:
 
     image: bytes
     sections: dict[str, tuple[int, int]]
+    _parameters: dict[str, tuple[tuple[int, int], ...]]
+    """Of each kernel that was asked for: a plan may name one by the thousand."""
+    _frames: dict[bytes, int]
 
     def has_kernel(self, name: str) -> bool:
         """Return whether the image has code of that name."""
@@ -47,9 +51,11 @@ class Cubin:
 
     def parameters(self, name: str) -> tuple[tuple[int, int], ...]:
         """Return (offset, size) of each parameter of a kernel, in order; none where the image does not tell."""
-        rows = map(_PARAMETER.unpack, self._records(f".nv.info.{name}", PARAMETER, _PARAMETER.size))
-        found = sorted((ordinal, offset, flags >> 18) for _, ordinal, offset, flags in rows)
-        return tuple((offset, size) for _, offset, size in found)
+        if name not in self._parameters:
+            rows = map(_PARAMETER.unpack, self._records(f"{INFO}.{name}", PARAMETER, _PARAMETER.size))
+            found = sorted((ordinal, offset, flags >> 18) for _, ordinal, offset, flags in rows)
+            self._parameters[name] = tuple((offset, size) for _, offset, size in found)
+        return self._parameters[name]
 
     def code_bytes(self, name: str) -> int:
         """Return the size of a kernel's code."""
@@ -58,20 +64,32 @@ class Cubin:
 
     def local_bytes(self, name: str) -> int:
         """Return the local memory that a thread of a kernel takes, in bytes; 0 where the image does not tell."""
-        wanted = name.encode()
-        for symbol, size_bytes in map(_FRAME.unpack, self._records(".nv.info", FRAME, _FRAME.size)):
-            if self._symbol(symbol) == wanted:
-                return int(size_bytes)
-        return 0
+        if not self._frames:
+            self._frames.update(self._told_frames())
+        return self._frames.get(name.encode(), 0)
 
-    def _symbol(self, number: int) -> bytes:
-        """Return the name of a symbol; none for one that is not there."""
+    def _told_frames(self) -> dict[bytes, int]:
+        """Return the local memory of each function by name, as far as the names together are no longer than the image:
+        many records can name one long symbol."""
+        found: dict[bytes, int] = {}
+        left = len(self.image)
+        for symbol, size_bytes in map(_FRAME.unpack, self._records(INFO, FRAME, _FRAME.size)):
+            name = self._symbol(symbol, left)
+            if name is None:
+                break
+            left -= len(name)
+            found.setdefault(name, int(size_bytes))
+        return found
+
+    def _symbol(self, number: int, most: int) -> bytes | None:
+        """Return the name of a symbol, empty for one that is not there; None where it is longer than `most` bytes."""
         (lower, upper), (names, end) = (self.sections.get(table, (0, 0)) for table in (".symtab", ".strtab"))
         at = lower + number * _SYMBOL_BYTES
         if at + _SYMBOL_BYTES > upper:
             return b""
         start = names + int.from_bytes(self.image[at : at + 4], "little")
-        return self.image[start : max(self.image.find(b"\0", start, end), start)]
+        found = self.image.find(b"\0", start, min(end, start + most + 1))
+        return self.image[start:found] if found >= 0 else None
 
     def _records(self, section: str, wanted: int, size_bytes: int) -> Iterator[bytes]:
         """Yield the contents of the records of an attribute that have a size."""
@@ -104,7 +122,7 @@ def read_cubin(image: bytes) -> Cubin:
     if names >= sections:
         raise CubinError("no names of sections")
     rows = [_SECTION.unpack_from(image, sections_at + index * _SECTION.size) for index in range(sections)]
-    return Cubin(image, _named(image, rows, names))
+    return Cubin(image, _named(image, rows, names), {}, {})
 
 
 def _named(image: bytes, rows: list[tuple[int, ...]], names: int) -> dict[str, tuple[int, int]]:
@@ -115,12 +133,19 @@ def _named(image: bytes, rows: list[tuple[int, ...]], names: int) -> dict[str, t
         raise CubinError("no names of sections")
     lower, upper = places[names]
     found = {}
+    names_left = infos_left = len(image)  # tables may overlap, and then be far longer together than the file
     for index, place in places.items():
         start = lower + rows[index][0]
-        end = image.find(b"\0", start, upper)
+        end = image.find(b"\0", start, min(upper, start + names_left + 1))
         if end < 0:
-            raise CubinError("a section whose name does not end")
-        found[image[start:end].decode("latin1")] = place
+            what = "does not end" if start + names_left >= upper else "overlaps others"
+            raise CubinError(f"a section whose name {what}")
+        names_left -= end - start
+        name = image[start:end].decode("latin1")
+        infos_left -= place[1] - place[0] if name.startswith(INFO) else 0
+        if infos_left < 0:
+            raise CubinError(f"sections `{INFO}` that are longer together than the image")
+        found[name] = place
     return found
 
 

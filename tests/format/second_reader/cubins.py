@@ -29,6 +29,10 @@ def sections(image: bytes) -> Sections:
     need(names in found, "names of sections")
     texts = found[names][1]
     need(all(b"\0" in texts[start:] for start, _ in found.values()), "names of sections end")
+    named = [(texts[start : texts.index(b"\0", start)], data) for start, data in found.values()]
+    need(sum(len(name) for name, _ in named) <= len(image), "names no longer together than the image")
+    told = sum(len(data) for name, data in named if name.startswith(b".nv.info"))
+    need(told <= len(image), "what is told of kernels is no longer than the image")
     return {texts[start : texts.index(b"\0", start)].decode("latin1"): data for start, data in found.values()}
 
 
