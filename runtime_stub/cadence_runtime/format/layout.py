@@ -11,6 +11,7 @@ It shares no code with the planner, on purpose, and runs whenever a plan is writ
 
 from bisect import bisect_left
 from collections.abc import Iterable, Iterator, Mapping
+from itertools import pairwise
 
 from cadence_runtime.errors import PlanError
 from cadence_runtime.format.check_tape import storage_ends
@@ -49,6 +50,7 @@ def layout_errors(plan: Plan) -> Iterator[PlanError]:
     yield from _bad_places("state", size["state"], slots)
     yield from _bad_forms(plan)
     yield from _bad_places("io", size["io"], _io(plan))
+    yield from _bad_snapshots(plan)
     yield from _bad_rooms(plan)
     yield from _bad_scratch(plan, size["scratch"])
 
@@ -122,6 +124,16 @@ def _bad_forms(plan: Plan) -> Iterator[PlanError]:
                 yield _error("CAD5405", what, expected, f"{form_bytes(form)} bytes", at)
 
 
+def _bad_snapshots(plan: Plan) -> Iterator[PlanError]:
+    """Snapshots that shared bytes could be many times as long as the arena, and all of them are written at load."""
+    snapshots = plan.cuda.snapshots if plan.cuda is not None else ()
+    for one, other in pairwise(sorted((each for each in snapshots if each.size_bytes), key=lambda each: each.offset)):
+        if other.offset < one.offset + one.size_bytes:
+            expected = f"bytes from {one.offset + one.size_bytes}, behind {shown(one.name)}"
+            got, at = f"bytes from {other.offset}", f"snapshot {shown(other.name)}"
+            yield _error("CAD5404", "two things share bytes of the arena", expected, got, at)
+
+
 # Inputs and outputs: each of a stage has one place for all its captures.
 
 
@@ -189,8 +201,9 @@ def _bad_scratch(plan: Plan, size: int) -> Iterator[PlanError]:
     seen = set()
     lives: dict[int, dict[int, tuple[int, int]]] = {}
     for number, capture in enumerate(plan.captures):
-        packing = (capture.tape, capture.scratch)
-        if capture.scratch and packing not in seen:
+        # As text, since hashes of numbers that a plan chooses can all be the same.
+        packing = f"{capture.tape} {capture.scratch}" if capture.scratch else ""
+        if packing and packing not in seen:
             seen.add(packing)
             tape = plan.tapes[capture.tape]
             if capture.tape not in lives:

@@ -39,6 +39,9 @@ def _bad_names(plan: Plan) -> Iterator[PlanError]:
         ("leaf", (leaf.path for leaf in plan.leaves)),
         ("weight", (weight.name for weight in plan.weights)),
         ("constant", (constant.sha256 for constant in plan.constants)),
+        # A few bytes more would each be loaded, or written, anew.
+        ("kernel image", (image.sha256 for image in (plan.cuda.images if plan.cuda else ()))),
+        ("device variable", (f"{each.image} {each.name}" for each in (plan.cuda.globals if plan.cuda else ()))),
     )
     for kind, names in lists:
         twice = sorted(name for name, count in Counter(names).items() if count > 1)

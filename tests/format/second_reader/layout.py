@@ -28,6 +28,9 @@ def check(plan: Data) -> None:
     for form in filter(rules.is_tensor, plan["forms"]):
         need(rules.span(form) <= plan["leaves"][form["slot"]]["slot_bytes"], "slots hold every form")
     apart(list(ends(plan)), sections["io"])
+    snapshots = plan["cuda"]["snapshots"] if plan["cuda"] else []
+    taken = sorted((each["offset"], each["offset"] + each["size_bytes"]) for each in snapshots if each["size_bytes"])
+    need(all(one[1] <= other[0] for one, other in pairwise(taken)), "snapshots share no byte")
     for capture in plan["captures"]:
         check_capture(plan, capture, sections)
 

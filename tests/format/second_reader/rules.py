@@ -75,6 +75,9 @@ def references(plan: Data) -> None:
     unique([leaf["path"] for leaf in plan["leaves"]], "leaves")
     unique([weight["name"] for weight in plan["weights"]], "weights")
     unique([constant["sha256"] for constant in plan["constants"]], "constants")
+    if plan["cuda"]:
+        unique([image["sha256"] for image in plan["cuda"]["images"]], "images")
+        unique([(variable["image"], variable["name"]) for variable in plan["cuda"]["globals"]], "device variables")
     ascending([name for name, _ in plan["provenance"]["environment"]], "environment")
     ascending([name for name, _ in plan["provenance"]["numerics"]], "numerics")
     for weight in plan["weights"]:
