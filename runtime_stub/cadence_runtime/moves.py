@@ -62,7 +62,7 @@ class Moves:
 
     def cover(self, limit: int) -> Iterator[list[Transition]]:
         """Yield walks of at most `limit` pushes together, the nearest first; each starts at node 0."""
-        seen: set[tuple[int, ...]] = set()
+        seen: set[str] = set()  # captures as text, whose hash no plan can choose
         walk: list[Transition] = []
         while limit > 0:
             leg = self._leg(walk[-1].target if walk else 0, seen)
@@ -72,19 +72,19 @@ class Moves:
                 yield walk
                 walk = []
                 continue
-            seen.update(transition.captures for transition in leg)
+            seen.update(str(transition.captures) for transition in leg)
             walk += leg[:limit]
             limit -= len(leg)
         yield walk
 
-    def _leg(self, node: int, seen: set[tuple[int, ...]]) -> list[Transition]:
+    def _leg(self, node: int, seen: set[str]) -> list[Transition]:
         """Return the shortest way from a node through the first push with captures that are new; empty without one."""
         ways: deque[tuple[int, list[Transition]]] = deque([(node, [])])
         met = {node}
         while ways:
             node, way = ways.popleft()
             for transition in self.leaving(node):
-                if transition.captures not in seen:
+                if str(transition.captures) not in seen:
                     return [*way, transition]
                 if transition.target not in met:
                     met.add(transition.target)

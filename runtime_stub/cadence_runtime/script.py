@@ -7,6 +7,7 @@ from collections.abc import Iterator, Mapping
 from typing import NoReturn
 
 from cadence_runtime.choices import Shape, read_choices
+from cadence_runtime.format.choices import choices_number
 from cadence_runtime.format.plan import Form, Plan, TensorForm
 from cadence_runtime.format.tape import Literal
 from cadence_runtime.frozen import frozen
@@ -68,7 +69,10 @@ class ScriptBook:
         self._queues = {queue.name: queue for queue in plan.program.queues}
         self._counters = {counter.name: index for index, counter in enumerate(plan.program.counters)}
         self._numbers = {event.name: index for index, event in enumerate(plan.program.events)}
-        self._transitions = {(t.source, t.event, t.choices): t for t in plan.transitions}
+        events = plan.program.events
+        self._transitions = {
+            (t.source, t.event, choices_number(events[t.event], t.choices)): t for t in plan.transitions
+        }
         self._made: dict[tuple[object, ...], Script] = {}
 
     def find(self, node: int, event: str, shapes: Mapping[str, Shape], given: Mapping[str, int]) -> Script:
@@ -94,7 +98,8 @@ class ScriptBook:
         counters = zip((counter.name for counter in program.counters), configuration.counters, strict=True)
         choices = read_choices(self._events[name], shapes, given, {**dict(program.params), **dict(counters)})
         steps = push(program, configuration, name, choices)
-        transition = self._transitions[node, self._numbers[name], steps[0].choices]
+        number = choices_number(self._events[name], steps[0].choices)
+        transition = self._transitions[node, self._numbers[name], number]
         captures = iter(transition.captures)
         return Script(tuple(self._event(step, captures) for step in steps), transition.target)
 

@@ -59,10 +59,11 @@ def _unmade(plan: Plan) -> Iterator[PlanError]:
     """Results stand on planned memory or are made by an op; what is neither must not be read."""
     seen = set()
     for capture in plan.captures:
-        planned = frozenset(storage for storage, _ in capture.scratch)
-        if (capture.tape, planned) not in seen:
-            seen.add((capture.tape, planned))
-            missing = _first_unmade(plan.tapes[capture.tape], planned)
+        planned = [storage for storage, _ in capture.scratch]
+        packing = f"{capture.tape} {planned}"  # text, whose hash no plan can choose
+        if packing not in seen:
+            seen.add(packing)
+            missing = _first_unmade(plan.tapes[capture.tape], frozenset(planned))
             if missing is not None:
                 yield unmade(plan.tapes[capture.tape].stage, missing)
 

@@ -8,11 +8,13 @@ import math
 import re
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
+from typing import TypeVar
 
 from cadence_runtime.errors import PlanError
 from cadence_runtime.format.strict_json import shown
 from cadence_runtime.format.tape import ITEM_BYTES, Binding, Literal, Op, Operand, StorageKind, Tape, View
 
+T = TypeVar("T")
 MAX_RANK = 64
 MAX_ELEMENTS = 2**63 - 1
 
@@ -70,7 +72,7 @@ def views_of(operands: Iterable[Operand]) -> Iterator[View]:
 def view_ends(operands: Iterable[Operand]) -> dict[int, int]:
     """Return how many bytes of each storage the views among some operands reach."""
     ends: dict[int, int] = {}
-    for view in views_of(operands):
+    for view in _each_once(views_of(operands)):
         ends[view.storage] = max(ends.get(view.storage, 0), view.span()[1])
     return ends
 
@@ -102,11 +104,16 @@ def op_errors(op: Op, at: str) -> Iterator[PlanError]:
         if list(found) != sorted(set(found)):
             yield _error("CAD5210", f"the {what} of an op are not sorted", "each storage once", shown(found), at)
     operands = (*op.args, *(value for _, value in op.kwargs), *op.outs)
-    for literal in _literals(operands):
+    for literal in _each_once(_literals(operands)):
         if not LITERALS[literal.kind].fullmatch(literal.text):
             yield _bad_literal(literal, at)
-    for view in views_of(operands):
+    for view in _each_once(views_of(operands)):
         yield from _bad_view(view, at)
+
+
+def _each_once(found: Iterable[T]) -> Iterable[T]:
+    """Return every object once: a few words can name one by the thousand."""
+    return {id(each): each for each in found}.values()
 
 
 def _literals(operands: Iterable[Operand]) -> Iterator[Literal]:

@@ -16,6 +16,7 @@ import json
 from collections.abc import Iterator, Mapping, Set
 
 from cadence_runtime.errors import CadenceError, ErrorList, PlanError, raise_all
+from cadence_runtime.format.choices import choices_number
 from cadence_runtime.format.happening import (
     Budget,
     Call,
@@ -39,6 +40,9 @@ MAX_WORK = 500_000_000
 """Units of work in all; a second is some twenty million."""
 MAX_ERRORS = 20
 """Errors after which nobody reads on."""
+
+RowKey = tuple[int, int, int]
+"""Source, event, and the number of its choices: small integers, whose hashes no plan can make equal."""
 
 
 def check_closure(plan: Plan) -> None:
@@ -66,11 +70,16 @@ def closure_errors(plan: Plan) -> Iterator[PlanError]:
     rowed = {name for stage in plan.program.stages for name in stage.indexed}
     for index, node in enumerate(plan.nodes):
         yield from _bad_forms(plan, index, node, rowed)
-    rows: dict[tuple[int, int, tuple[int, ...]], Transition] = {}
+    rows: dict[RowKey, Transition] = {}
+    strange = []
     for row in plan.transitions:
-        if (row.source, row.event, row.choices) in rows:
+        key = _row_key(plan, row)
+        if key is None:
+            strange.append(row)
+            continue
+        if key in rows:
             yield _error("CAD5304", f"{_row(plan, row)} stands twice in the transition table", "once")
-        rows[row.source, row.event, row.choices] = row
+        rows[key] = row
     budget = Budget(plan.program, MAX_WORK)
     for index in range(len(plan.nodes)):
         try:
@@ -83,7 +92,7 @@ def closure_errors(plan: Plan) -> Iterator[PlanError]:
         except PlanError as error:  # what such a program does elsewhere tells nobody more
             yield error
             return
-    for row in rows.values():
+    for row in (*rows.values(), *strange):
         yield _error("CAD5304", f"{_row(plan, row)} stands in the transition table", "none: it cannot happen there")
 
 
@@ -168,27 +177,34 @@ def _wanted(leaf: Leaf, regions: Mapping[str, Region], session: Session) -> str:
 # What must be there: one row for each push that may happen.
 
 
-def _bad_rows(
-    plan: Plan, index: int, rows: dict[tuple[int, int, tuple[int, ...]], Transition], budget: Budget
-) -> Iterator[PlanError]:
+def _row_key(plan: Plan, row: Transition) -> RowKey | None:
+    """Return by what a row is looked up; None for one that no push asks for."""
+    event = plan.program.events[row.event]
+    number = None if event.internal else choices_number(event, row.choices)
+    return None if number is None else (row.source, row.event, number)
+
+
+def _bad_rows(plan: Plan, index: int, rows: dict[RowKey, Transition], budget: Budget) -> Iterator[PlanError]:
     """Hold the rows of one node to what may happen there, and take them out of `rows`. Raises PlanError CAD5307 for a
     program that contradicts itself there."""
     for number, event in enumerate(plan.program.events):
         if event.internal:
             continue
-        for choices in itertools.product(*(range(choice.lower, choice.upper) for choice in event.choices)):
+        offered = itertools.product(*(range(choice.lower, choice.upper) for choice in event.choices))
+        for choice, choices in enumerate(offered):
             try:
                 end = push(plan.program, plan.nodes[index], event, choices, budget)
             except (WrongProgramError, CadenceError) as error:
                 where = f"event `{event.name}` at node {index}"
                 raise _error("CAD5307", f"{where} contradicts itself", got=str(error).partition("\n")[0]) from None
-            row = rows.pop((index, number, choices), None)
+            row = rows.pop((index, number, choice), None)
             if end is None and row is not None:
                 yield _error("CAD5304", f"{_row(plan, row)} stands in the transition table", "none: it is not enabled")
             elif end is not None and row is None:
                 given = _given(event, choices)
                 yield _error("CAD5303", f"node {index} has no row for event `{event.name}`{given}", _shown(end[0]))
             elif end is not None and row is not None:
+                budget.spend(_row_cost(plan, row, end[1]))
                 yield from _bad_row(plan, row, *end)
 
 
@@ -199,6 +215,17 @@ def _choice_count(event: Event) -> int:
     for count in counts:
         found *= count if found <= MAX_PUSHES else 1
     return found
+
+
+def _row_cost(plan: Plan, row: Transition, calls: list[Call]) -> int:
+    """Return what a row costs: the parts of two nodes, what its captures say, and what is looked up for each."""
+    program = plan.program
+    parts = len(plan.leaves) + len(program.counters) + len(program.regions)
+    captures = [plan.captures[number] for number in row.captures]
+    pairs = sum(len(each.key.state) + len(each.writes) + len(each.outputs) for each in captures)
+    inputs = sum(len(call.event.inputs) for call in calls if call.event is not None)
+    around = len(program.stages) + len(program.queues) + len(program.counters)
+    return parts + pairs + inputs + len(calls) * around
 
 
 def _bad_row(plan: Plan, row: Transition, end: Session, calls: list[Call]) -> Iterator[PlanError]:
@@ -272,19 +299,19 @@ def _stale(plan: Plan, number: int, forms: list[int]) -> tuple[str, str] | None:
 
 def _foreign(plan: Plan, number: int, stage: Stage) -> tuple[str, str] | None:
     """Return a leaf that a capture writes, though it belongs to no region of the stage's `writes`."""
-    counters = {counter.name for counter in plan.program.counters if counter.leaf}
+    allowed = {*stage.writes, *(counter.name for counter in plan.program.counters if counter.leaf)}
     for leaf, _ in plan.captures[number].writes:
-        if plan.leaves[leaf].owner not in {*stage.writes, *counters}:
+        if plan.leaves[leaf].owner not in allowed:
             return f"writes to {', '.join(stage.writes) or 'no region'}", f"leaf `{plan.leaves[leaf].path}`"
     return None
 
 
 def _other_row(plan: Plan, number: int, stage: Stage, index: int | None) -> tuple[str, str] | None:
     """Return a row that a capture reads or writes, though it belongs to another index."""
-    capture = plan.captures[number]
+    capture, indexed = plan.captures[number], set(stage.indexed)
     for leaf, _ in (*capture.key.state, *capture.writes):
         path = plan.leaves[leaf].path
-        if plan.leaves[leaf].owner in stage.indexed and not path.endswith(f"[{index}]"):
+        if plan.leaves[leaf].owner in indexed and not path.endswith(f"[{index}]"):
             return f"rows `[{index}]`", f"leaf `{path}`"
     return None
 

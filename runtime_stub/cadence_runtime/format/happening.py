@@ -30,21 +30,31 @@ class TooMuchWorkError(Exception):
 
 
 class Budget:
-    """How much work is left; a plan from elsewhere must not keep its checker busy for ever. An event costs what is
-    looked at when it happens: names, letters of expressions, stages, and the guards of all that may follow."""
+    """How much work is left; a plan from elsewhere must not keep its checker busy for ever. To ask whether an event may
+    happen costs its names and the letters of its guard; to let it happen costs what is looked at then: names, letters
+    of expressions, stages, and the guards of all that may follow."""
 
     def __init__(self, program: Program, units: int) -> None:
         self._left = units
         names = len(program.params) + len(program.counters)
-        followers = [event for event in program.events if event.internal]
-        guards = sum(names + (len(event.when.text) if event.when else 0) for event in followers)
-        self._costs = {id(event): guards + names + _cost(program, event) for event in program.events}
+        self._guards = {id(event): names + (len(event.when.text) if event.when else 0) for event in program.events}
+        self._around = len(program.regions)
+        followers = sum(self._guards[id(event)] for event in program.events if event.internal)
+        self._costs = {id(event): followers + names + _cost(program, event) for event in program.events}
 
-    def spend(self, event: Event) -> None:
-        """Count one event. Raises TooMuchWorkError."""
-        self._left -= self._costs[id(event)]
+    def spend(self, units: int) -> None:
+        """Count some work. Raises TooMuchWorkError."""
+        self._left -= units
         if self._left < 0:
             raise TooMuchWorkError
+
+    def ask(self, event: Event) -> None:
+        """Count the guard of a push, and the session that it is asked of."""
+        self.spend(self._guards[id(event)] + self._around)
+
+    def happen(self, event: Event) -> None:
+        """Count one event that happens."""
+        self.spend(self._costs[id(event)])
 
 
 def _cost(program: Program, event: Event) -> int:
@@ -57,7 +67,9 @@ def _cost(program: Program, event: Event) -> int:
     run = [stages[name] for name in event.run]
     around = len(program.stages) + len(event.inputs) + len(program.counters)
     runs = sum((stage.repeat[1] if stage.repeat else 1) * (around + len(stage.inputs)) for stage in run)
-    parts = len(program.clocks) + len(program.regions) + len(program.queues) + len(event.choices)
+    parts = len(program.clocks) + len(program.regions) + len(event.choices)
+    parts += sum(len(stage.args) + len(stage.writes) for stage in run)
+    parts += len(program.queues) * (1 + 2 * len(event.inputs)) + len(event.restart) * len(program.regions)
     return parts + sum(len(each.text) for each in expressions) + min(runs, MAX_CALLS * around)
 
 
@@ -102,6 +114,8 @@ def push(
     program: Program, node: Node, event: Event, choices: tuple[int, ...], budget: Budget | None = None
 ) -> tuple[Session, list[Call]] | None:
     """Return where a push leads and what it runs; None where it may not happen."""
+    if budget is not None:
+        budget.ask(event)
     session = session_at(program, node)
     given = {choice.name: value for choice, value in zip(event.choices, choices, strict=True)}
     if not _holds(program, session, event, given):
@@ -109,7 +123,7 @@ def push(
     calls: list[Call] = []
     for _ in range(MAX_FOLLOWING):
         if budget is not None:
-            budget.spend(event)
+            budget.happen(event)
         after = _happen(program, session, event, given, calls)
         if after is None:
             return None

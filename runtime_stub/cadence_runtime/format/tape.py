@@ -59,6 +59,10 @@ class View:
     conj: bool = False
     neg: bool = False
 
+    def __hash__(self) -> int:
+        """Of text: the hash of numbers is known to all, and a plan could hold views by the thousand that share one."""
+        return hash(f"{self.storage} {self.offset} {self.sizes} {self.strides}")
+
     def span(self) -> tuple[int, int]:
         """Return the half-open range of bytes within the storage that the view can touch. A view without elements
         touches none, wherever it says it is: torch lets it stand behind the end."""

@@ -162,8 +162,14 @@ class _Members(Generic[T]):
 
     def __init__(self, words: Words, what: str, item_words: int, read: Callable[[], T]) -> None:
         self.words, self.what, self.used = words, what, 0
-        self.items = [read() for _ in range(words.count(f"a number of {what}s", item_words))]
-        if len(set(self.items)) != len(self.items):
+        self.items: list[T] = []
+        # Members are told apart by their words: hashes of numbers that a plan chooses can all be the same.
+        seen = set()
+        for _ in range(words.count(f"a number of {what}s", item_words)):
+            start = words.position
+            self.items.append(read())
+            seen.add(words.since(start))
+        if len(seen) != len(self.items):
             raise _not_canonical(words, f"a {what} stands twice", "each once")
 
     def __getitem__(self, index: int) -> T:
@@ -204,7 +210,7 @@ class _Reader:
         for _ in range(self.words.count("a number of tapes", 8)):
             start = self.words.position
             tapes.append(self.tape())
-            seen.add(self.words.words[start : self.words.position].tobytes())
+            seen.add(self.words.since(start))
         if len(seen) != len(tapes):
             raise _not_canonical(self.words, "a tape stands twice", "each once")
         for pool in (self.strings, self.storages, self.views, self.literals, self.ops):

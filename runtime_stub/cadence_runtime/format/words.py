@@ -1,5 +1,6 @@
 """Little-endian words of 64 bits, the letters of every binary table; and the reader that no table can lead astray."""
 
+import builtins
 import operator
 import sys
 from array import array
@@ -77,6 +78,10 @@ class Words:
         """Return the next `count` words as they stand."""
         lower, self.position = self.position, self._upper(count, what)
         return self._data[lower * WORD_BYTES : self.position * WORD_BYTES]
+
+    def since(self, start: int) -> builtins.bytes:
+        """Return the words from `start` to here as they stand."""
+        return self._data[start * WORD_BYTES : self.position * WORD_BYTES]
 
     def indices(self, count: int, size: int, what: str) -> tuple[int, ...]:
         """Return the next `count` words, each an index into `size` things."""
