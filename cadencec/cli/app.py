@@ -48,14 +48,14 @@ def app() -> None:
 @click.option("--embed-weights", is_flag=True, help="Put the weights into the plan instead of a file beside it.")
 @click.option("--dump-tape", is_flag=True, help="List the ops of every tape, before the summary.")
 @click.option("--without", multiple=True, metavar="PASS", help="Leave out an optimisation. Repeatable.")
-@click.option(
+@file_option(
     "--cache",
     metavar="DIR",
-    help="Where captures for CUDA are kept, to go on after a stop; .cadencec-cache beside the plan by default.",
+    text="Where captures for CUDA are kept, to go on after a stop; .cadencec-cache beside the plan by default.",
 )
 @click.option("--no-cache", is_flag=True, help="Keep no captures.")
-@click.option(
-    "--sign", metavar="KEY", help="Sign plan and weights with this private key (PEM), as `cadencec sign` does."
+@file_option(
+    "--sign", metavar="KEY", text="Sign plan and weights with this private key (PEM), as `cadencec sign` does."
 )
 @set_option
 @json_option

@@ -7,6 +7,7 @@ from typing import Any, NoReturn, TypeVar
 import click
 
 from cadence_runtime.errors import UsageError
+from cadence_runtime.format.source import require_path
 from cadencec.cli.guard import Request, guarded
 
 Callback = TypeVar("Callback", bound=Callable[..., Any])
@@ -14,8 +15,20 @@ Callback = TypeVar("Callback", bound=Callable[..., Any])
 PROGRAM = "cadencec"
 COMPLETE = "_CADENCEC_COMPLETE"
 """The variable by which a shell asks for completions."""
-FILE = click.Path()
-"""Only so that shells complete it: who reads a file says what is wrong with it."""
+
+
+class File(click.Path):
+    """A path, which shells complete. Who reads the file says what is wrong with it; an empty path is none at all, and
+    no default stands in for it."""
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
+        """Return the path. Raises UsageError CAD9207 for an empty one."""
+        if param is not None:
+            require_path(param.opts[-1] if isinstance(param, click.Option) else param.human_readable_name, value)
+        return super().convert(value, param, ctx)
+
+
+FILE = File()
 
 
 class App(click.Group):

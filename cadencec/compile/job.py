@@ -101,7 +101,7 @@ def compile_file(request: Request, progress: Progress) -> Report:
     clock = Clock(progress)
     clock("load", 0, 1)
     spec = load_spec(request.spec, request.overrides)
-    plan_file = Path(request.output or f"{spec.model.name}.{request.target}{SUFFIX}")
+    plan_file = Path(f"{spec.model.name}.{request.target}{SUFFIX}" if request.output is None else request.output)
     check_writable(plan_file)
     require_target(request.target)
     compiled = compile_spec(
@@ -124,7 +124,7 @@ def cache_of(request: Request, plan_file: Path) -> Path | None:
     """Return the folder of captures, made if it is not there; None where none are kept."""
     if request.target != "cuda" or request.no_cache:
         return None
-    folder = Path(request.cache) if request.cache else plan_file.parent / CACHE
+    folder = Path(request.cache) if request.cache is not None else plan_file.parent / CACHE
     try:
         folder.mkdir(parents=True, exist_ok=True)
     except OSError as error:

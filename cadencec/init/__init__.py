@@ -66,7 +66,7 @@ def init_file(request: Request, progress: Progress = lambda phase, done, total: 
     CAD9402 for a push that cannot be read, and CAD92xx for a file that cannot be written.
     """
     name = _name(request.entry) if request.name is None else read_file_name(request.name)
-    output = request.output or f"{name}.yaml"
+    output = f"{name}.yaml" if request.output is None else request.output
     _check_free(output, request.force)
     cadence_s = None if request.cadence is None else read_time(request.cadence)
     options = {

@@ -31,7 +31,9 @@ def report_file(request: Request) -> Written:
     """Write a report. Raises UsageError CAD92xx, CAD9305 and CAD9306, PlanError CAD5xxx, and IncompatibleError
     CAD6903 for a spec that is not the plan's."""
     suffix = ".h" if request.c_header else ".html"
-    output = request.output or os.path.basename(request.plan).removesuffix(".plan") + suffix
+    output = request.output
+    if output is None:
+        output = os.path.basename(request.plan).removesuffix(".plan") + suffix
     check_writable(output)
     for given in (request.plan, request.spec):
         if given is not None and os.path.realpath(given) == os.path.realpath(output):

@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from cadence_runtime.errors import UsageError
+from cadence_runtime.format.source import require_path
 from cadence_serve.settings import Settings
 
 
@@ -54,9 +55,11 @@ FIELDS = {
 
 def settings_of(given: Mapping[str, Any]) -> Settings:
     """Return the settings of a command line, by the options' names. Raises UsageError CAD9715 for a number that makes
-    no sense."""
+    no sense, and CAD9207 for an empty path."""
     for option in OPTIONS:
         value = given.get(option.name)
+        if option.metavar == "FILE" and value is not None:
+            require_path(option.flag, value)
         if option.kind in (int, float) and value is not None and not option.lower <= value < float("inf"):
             raise UsageError(
                 "CAD9715",

@@ -500,3 +500,8 @@ def a_full_disk():
 @breaks("CAD9206")
 def stdout_for_a_file():
     writer.write_plan("-", PLAN)
+
+
+@breaks("CAD9207")
+def no_path():
+    source.require_path("--weights", "")

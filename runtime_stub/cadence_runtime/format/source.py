@@ -102,6 +102,13 @@ def not_regular(path: str, mode: int) -> UsageError:
     return UsageError("CAD9202", "not a file", expected="a regular file", got=got, at=path)
 
 
+def require_path(name: str, path: str) -> None:
+    """Raise UsageError CAD9207 where what should be a path is empty, as an unset variable of a script is."""
+    if not path:
+        hint = "a variable of a script that is not set gives such a path"
+        raise UsageError("CAD9207", f"`{name}` has no path", expected="a path", got="an empty one", hint=hint)
+
+
 def require_end(path: "str | os.PathLike[str]") -> None:
     """Raise UsageError CAD9202 for a pipe, which would be waited for, and for a device, which may never end. Whoever
     opens the path says what else is wrong with it."""
