@@ -1,4 +1,4 @@
-"""An empty path is a usage error in every verb, whatever its default would be: scripts pass variables that are unset."""
+"""An empty path is a usage error in every verb, whatever its default: scripts pass variables that are unset."""
 
 from pathlib import Path
 
