@@ -1,6 +1,7 @@
 """Feeds random inputs to what reads from outside, for as long as it is told: `python scripts/fuzz.py [TARGET ...]`.
 
-    plan         mutated plans through the reader: only our errors, within a second and 256 MiB each
+    plan         mutated plans for the CPU and for CUDA through the reader: only our errors, within a second and
+                 256 MiB each; needs no torch
     spec         mutated clock specs through the loader, likewise
     atheris      both, guided by coverage, where atheris is installed; the corpus is kept in `.cache/fuzz`
     hypothesis   expressions against a reference evaluator, the search of the timeline against a naive one,
@@ -28,7 +29,7 @@ from types import FrameType, ModuleType
 from typing import NoReturn
 
 ROOT = Path(__file__).resolve().parents[1]
-sys.path.insert(0, str(ROOT))
+sys.path[:0] = [str(ROOT), str(ROOT / "runtime_stub")]  # what stands here, and not what is installed
 FOUND = ROOT / ".cache" / "fuzz"
 TARGETS = ("plan", "spec", "atheris", "hypothesis")
 MODULES = {"plan": "tests.fuzz.plans", "spec": "tests.fuzz.specs"}
@@ -108,7 +109,8 @@ def _told(target: str, seed: int, tally: Tally, seconds: float) -> int:
     count, accepted = tally.codes.total(), tally.codes.pop("accepted", 0)
     refused = ", ".join(f"{code} {number:,}" for code, number in tally.codes.most_common(8))
     print(
-        f"{target}: {count:,} inputs of seed {seed} in {seconds:.0f} s, {accepted:,} accepted, {len(tally.codes)} codes"
+        f"{target}: {count:,} inputs of seed {seed} in {seconds:,.0f} s, {accepted:,} accepted, "
+        f"{len(tally.codes)} codes, {len(tally.escapes)} escaped"
     )
     print(f"  refused most by {refused}")
     for number, what in tally.escapes[:3]:

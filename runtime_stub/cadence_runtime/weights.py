@@ -14,6 +14,7 @@ from typing import Self
 
 from cadence_runtime.errors import IncompatibleError
 from cadence_runtime.format.plan import Plan, Weight
+from cadence_runtime.format.source import kind_of
 from cadence_runtime.format.validate import MAX_ERRORS
 from cadence_runtime.format.weights import Entry, HeaderError, read_entries
 
@@ -169,16 +170,19 @@ def _opened(path: str) -> tuple[int, int]:
     status = os.fstat(descriptor)
     if not stat.S_ISREG(status.st_mode):
         os.close(descriptor)
-        raise OSError("not a regular file")
+        raise OSError(f"{kind_of(status.st_mode)}, which is no regular file")
     return descriptor, status.st_size
 
 
 def _unreadable(path: str, error: Exception) -> IncompatibleError:
+    got = error.strerror.lower() if isinstance(error, OSError) and error.strerror else str(error)
+    if isinstance(error, FileNotFoundError) and os.path.islink(path):
+        got = "a link that leads nowhere"
     return IncompatibleError(
         "CAD6003",
         "the weights file cannot be read",
         expected="the safetensors file that the plan was compiled with",
-        got=error.strerror.lower() if isinstance(error, OSError) and error.strerror else str(error),
+        got=got,
         at=path.replace("\0", "?"),
         hint="put it beside the plan, or say where it is: `weights=`, `--weights`",
     )

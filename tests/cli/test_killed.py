@@ -89,6 +89,17 @@ def test_a_kill_before_every_call_of_the_system(spec: Path, is_old: bool) -> Non
     assert call > 10
 
 
+def test_superseded_weights_stay_and_equal_ones_are_one_file(spec: Path) -> None:
+    old, new = (compile_spec(load_spec(spec, {"seed": seed}), embed_weights=True).plan for seed in ("1", "2"))
+    first = write(old, Path("a.cpu.plan"), embed_weights=False).weights_file
+    kept = Path("a.cpu.plan").rename("old.cpu.plan")
+    second = write(new, Path("a.cpu.plan"), embed_weights=False).weights_file
+    assert write(old, Path("b.cpu.plan"), embed_weights=False).weights_file == first
+    assert {path.name for path in Path().glob("*.safetensors")} == {str(first), str(second)}
+    for plan in (kept, Path("a.cpu.plan"), Path("b.cpu.plan")):
+        assert check(plan, full=True).verdict == "ok"
+
+
 def test_a_kill_around_a_signature(spec: Path, tmp_path_factory: pytest.TempPathFactory) -> None:
     pair = new_pair(tmp_path_factory.mktemp("keys"), "release")
     signer, policy = Signer(str(pair.private)), Policy(pair.public)

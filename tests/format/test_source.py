@@ -43,6 +43,13 @@ def test_a_link_in_a_circle_is_unreadable(tmp_path):
         read(tmp_path / "a")
 
 
+def test_a_link_that_leads_nowhere_is_said_to(tmp_path):
+    (tmp_path / "latest.plan").symlink_to("gone.plan")
+    with pytest.raises(UsageError) as caught:
+        read(tmp_path / "latest.plan")
+    assert (caught.value.code, caught.value.got) == ("CAD9201", "a link that leads nowhere")
+
+
 def test_an_error_names_the_file(tmp_path):
     path = tmp_path / "toy.plan"
     path.write_bytes(forged(example(), manifest=swapped(b'"init":0', b'"init":true')))

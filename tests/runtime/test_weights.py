@@ -2,6 +2,7 @@
 
 import hashlib
 import json
+import os
 from collections.abc import Iterator
 from pathlib import Path
 from types import SimpleNamespace
@@ -68,3 +69,20 @@ def test_a_file_that_is_cut_while_it_is_read_is_told(file: WeightsFile) -> None:
     with pytest.raises(IncompatibleError) as caught:
         next(pieces)
     assert (caught.value.code, caught.value.got) == ("CAD6003", "it was cut short while it was read")
+
+
+def test_what_stands_in_the_place_of_a_weights_file_is_told(tmp_path: Path) -> None:
+    os.mkfifo(tmp_path / "pipe")
+    (tmp_path / "link").symlink_to("gone")
+    found = {}
+    for path in (tmp_path / "pipe", tmp_path / "link", tmp_path, tmp_path / "none", Path("/dev/zero")):
+        with WeightsFile(str(path)) as file:
+            assert file.fault is not None and file.fault.code == "CAD6003"
+            found[path.name] = file.fault.got
+    assert found == {
+        "pipe": "a pipe, which is no regular file",
+        "link": "a link that leads nowhere",
+        tmp_path.name: "a folder, which is no regular file",
+        "none": "no such file or directory",
+        "zero": "a device, which is no regular file",
+    }

@@ -84,7 +84,8 @@ def _open(path: str) -> int:
         # Without O_NONBLOCK, opening a FIFO would wait for a writer.
         descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK)
     except FileNotFoundError:
-        raise UsageError("CAD9201", "there is no such plan", expected="a plan file", got="nothing", at=path) from None
+        got = "a link that leads nowhere" if os.path.islink(path) else "nothing"
+        raise UsageError("CAD9201", "there is no such plan", expected="a plan file", got=got, at=path) from None
     except (OSError, ValueError) as error:  # ValueError: a null byte in the path
         raise unreadable(path, error) from None
     mode = os.fstat(descriptor).st_mode
@@ -96,10 +97,13 @@ def _open(path: str) -> int:
 
 def not_regular(path: str, mode: int) -> UsageError:
     """Return what to say when something else stands where a plan file should."""
-    got = {stat.S_IFDIR: "a folder", stat.S_IFIFO: "a pipe", stat.S_IFSOCK: "a socket"}.get(
-        stat.S_IFMT(mode), "a device"
-    )
-    return UsageError("CAD9202", "not a file", expected="a regular file", got=got, at=path)
+    return UsageError("CAD9202", "not a file", expected="a regular file", got=kind_of(mode), at=path)
+
+
+def kind_of(mode: int) -> str:
+    """Return what stands where a regular file should, by its mode."""
+    kinds = {stat.S_IFDIR: "a folder", stat.S_IFIFO: "a pipe", stat.S_IFSOCK: "a socket"}
+    return kinds.get(stat.S_IFMT(mode), "a device")
 
 
 def require_path(name: str, path: str) -> None:
