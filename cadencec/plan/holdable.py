@@ -1,14 +1,15 @@
 """Whether a plan can hold an op at all: asked of each finished tape, while its source lines are known."""
 
 from cadence_runtime.errors import TargetError
-from cadence_runtime.format.check_tape import op_errors
+from cadence_runtime.format.check_tape import Texts, op_errors
 from cadence_runtime.format.tape import Tape
 
 
 def require_holdable(tape: Tape) -> None:
     """Raise TargetError CAD4002 for the first op that breaks a rule of the plan file, by the line that calls it."""
+    texts = Texts()
     for op in tape.ops:
-        for error in op_errors(op, ""):
+        for error in op_errors(op, "", texts):
             raise TargetError(
                 "CAD4002",
                 f"no plan can hold a call of `{op.name}` in stage `{tape.stage}`: {error.what}",

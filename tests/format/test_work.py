@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from cadence_runtime.errors import PlanError
-from cadence_runtime.format import closure
+from cadence_runtime.format import check_tape, closure
 from cadence_runtime.format.choices import choices_number
 from cadence_runtime.format.closure import check_closure
 from cadence_runtime.format.cubin import Cubin, CubinError, read_cubin
@@ -140,3 +140,26 @@ def test_a_section_name_without_an_end_is_no_overlap() -> None:
     data = cubin({"add": ()})
     with pytest.raises(CubinError, match="does not end"):
         read_cubin(data.replace(b".nv.info.add\0", b".nv.info.addd"))
+
+
+def test_a_long_text_that_many_ops_name_is_read_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    tape = PLAN.tapes[1]
+    name = "aten::" + "a" * 10_000
+    pattern = CountedPattern()
+    monkeypatch.setattr(check_tape, "OP_NAME", pattern)
+    ops = tuple(replace(tape.ops[0], name=name, source=f"model.py:{line}") for line in range(100))
+    list(check_tape.TapeChecker().errors(0, replace(tape, ops=ops)))
+    assert pattern.read == [name]
+
+
+class CountedPattern:
+    """A pattern that keeps what it was asked of."""
+
+    pattern = "counted"
+
+    def __init__(self) -> None:
+        self.read: list[str] = []
+
+    def fullmatch(self, text: str) -> bool:
+        self.read.append(text)
+        return True

@@ -36,11 +36,33 @@ LITERALS: dict[str, re.Pattern[str]] = {
 """What the text of each kind of literal looks like."""
 
 
+class Texts:
+    """What was found out about texts: a word of a plan names one of many thousand letters, which is read once."""
+
+    def __init__(self) -> None:
+        self._known: dict[tuple[str, str], bool] = {}
+
+    def fit(self, pattern: re.Pattern[str], text: str) -> bool:
+        """Return whether all of a text matches."""
+        key = (pattern.pattern, text)
+        if key not in self._known:
+            self._known[key] = pattern.fullmatch(text) is not None
+        return self._known[key]
+
+    def is_printable(self, text: str) -> bool:
+        """Return whether a text can stand on a screen."""
+        key = ("printable", text)
+        if key not in self._known:
+            self._known[key] = text.isprintable()
+        return self._known[key]
+
+
 class TapeChecker:
-    """Checks tapes that share ops: what holds for an op by itself is looked at once."""
+    """Checks tapes that share ops and texts: what holds for one by itself is looked at once."""
 
     def __init__(self) -> None:
         self._ends: dict[int, dict[int, int]] = {}
+        self._texts = Texts()
 
     def errors(self, number: int, tape: Tape) -> Iterator[PlanError]:
         """Yield what is wrong with a tape."""
@@ -48,14 +70,14 @@ class TapeChecker:
         for position, op in enumerate(tape.ops):
             at = f"{where}, op {position}"
             if id(op) not in self._ends:
-                wrong = list(op_errors(op, at))
+                wrong = list(op_errors(op, at, self._texts))
                 yield from wrong
                 if wrong:
                     continue
                 self._ends[id(op)] = view_ends((*op.args, *(value for _, value in op.kwargs), *op.outs))
             yield from _bad_storages(op, self._ends[id(op)], tape, at)
-        yield from _bad_names(tape, where)
-        yield from _bad_bindings(tape, where)
+        yield from _bad_names(tape, where, self._texts)
+        yield from _bad_bindings(tape, where, self._texts)
         if tape.draws != any(op.draws for op in tape.ops) and tape.ops:
             yield _error("CAD5212", "a tape says wrongly whether it draws", "what its ops say", str(tape.draws), where)
 
@@ -91,21 +113,21 @@ def _error(code: str, what: str, expected: str, got: str, at: str) -> PlanError:
     return PlanError(code, what, expected=expected, got=got, at=at)
 
 
-def op_errors(op: Op, at: str) -> Iterator[PlanError]:
+def op_errors(op: Op, at: str, texts: Texts) -> Iterator[PlanError]:
     """Yield what is wrong with an op by itself."""
-    if not op.source.isprintable():
+    if not texts.is_printable(op.source):
         yield _error("CAD5215", "a source line is not printable", "printable text", shown(op.source), at)
-    if not OP_NAME.fullmatch(op.name):
+    if not texts.fit(OP_NAME, op.name):
         yield _error("CAD5206", "an op has no name of an op", "`namespace::name.overload`", shown(op.name), at)
     names = [name for name, _ in op.kwargs]
-    if names != sorted(set(names)) or not all(KWARG_NAME.fullmatch(name) for name in names):
+    if names != sorted(set(names)) or not all(texts.fit(KWARG_NAME, name) for name in names):
         yield _error("CAD5208", "the kwargs of an op are not sorted names", "each once", shown(", ".join(names)), at)
     for what, found in (("reads", op.reads), ("writes", op.writes)):
         if list(found) != sorted(set(found)):
             yield _error("CAD5210", f"the {what} of an op are not sorted", "each storage once", shown(found), at)
     operands = (*op.args, *(value for _, value in op.kwargs), *op.outs)
     for literal in _each_once(_literals(operands)):
-        if not LITERALS[literal.kind].fullmatch(literal.text):
+        if not texts.fit(LITERALS[literal.kind], literal.text):
             yield _bad_literal(literal, at)
     for view in _each_once(views_of(operands)):
         yield from _bad_view(view, at)
@@ -176,26 +198,26 @@ def _outside(ends: dict[int, int], tape: Tape, at: str) -> Iterator[PlanError]:
             yield _error("CAD5209", "a view reaches behind its storage", expected, got, at)
 
 
-def _bad_names(tape: Tape, where: str) -> Iterator[PlanError]:
+def _bad_names(tape: Tape, where: str, texts: Texts) -> Iterator[PlanError]:
     """Names go into messages and onto screens as they are."""
     rows = (*tape.inputs, *tape.state_in, *tape.outputs, *tape.state_out)
     names = [tape.stage, *(row.name for row in rows), *(storage.name for storage in tape.storages)]
     for name in names:
-        if not name.isprintable():
+        if not texts.is_printable(name):
             yield _error("CAD5215", "a name of a tape is not printable", "printable text", shown(name), where)
             return
 
 
-def _bad_bindings(tape: Tape, where: str) -> Iterator[PlanError]:
+def _bad_bindings(tape: Tape, where: str, texts: Texts) -> Iterator[PlanError]:
     named = [(storage.kind, storage.name) for storage in tape.storages if storage.kind != "scratch"]
     if len(set(named)) != len(named):
         kind, name = next(each for each, count in Counter(named).items() if count > 1)
         what = f"two storages of a tape are one {kind}"
         yield _error("CAD5214", what, "each once, since storages share no byte", shown(name), where)
-    yield from _bad_rows(tape, "inputs", tape.inputs, "input", where)
-    yield from _bad_rows(tape, "state_in", tape.state_in, "leaf", where)
-    yield from _bad_rows(tape, "outputs", tape.outputs, None, where)
-    yield from _bad_rows(tape, "state_out", tape.state_out, None, where)
+    yield from _bad_rows(tape, "inputs", tape.inputs, "input", where, texts)
+    yield from _bad_rows(tape, "state_in", tape.state_in, "leaf", where, texts)
+    yield from _bad_rows(tape, "outputs", tape.outputs, None, where, texts)
+    yield from _bad_rows(tape, "state_out", tape.state_out, None, where, texts)
     for kind in ("input", "leaf"):
         bound = tape.inputs if kind == "input" else tape.state_in
         known = {row.name for row in bound if isinstance(row.value, View)}
@@ -206,7 +228,7 @@ def _bad_bindings(tape: Tape, where: str) -> Iterator[PlanError]:
 
 
 def _bad_rows(
-    tape: Tape, what: str, rows: tuple[Binding, ...], kind: StorageKind | None, where: str
+    tape: Tape, what: str, rows: tuple[Binding, ...], kind: StorageKind | None, where: str, texts: Texts
 ) -> Iterator[PlanError]:
     names = [row.name for row in rows]
     if len(set(names)) != len(names):
@@ -214,7 +236,7 @@ def _bad_rows(
     for row in rows:
         at = f"{where}, {what} {shown(row.name)}"
         if isinstance(row.value, Literal):
-            if not LITERALS[row.value.kind].fullmatch(row.value.text):
+            if not texts.fit(LITERALS[row.value.kind], row.value.text):
                 yield _bad_literal(row.value, at)
             continue
         wrong = list(_bad_view(row.value, at))
