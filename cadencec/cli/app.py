@@ -219,6 +219,7 @@ def sign_verb(plan: str, key: str, certificate: str | None, weights: str | None,
 @file_option("--spec", metavar="SPEC", text="The clock spec that the plan was compiled from.", required=True)
 @weights_option
 @policy_option
+@click.option("--stages", is_flag=True, help="Hold the plan to the adapter's own stages instead of its released loop.")
 @click.option("--events", type=click.IntRange(min=1), default=200, show_default=True, help="Events over all walks.")
 @click.option(
     "--walks", type=click.IntRange(min=1), default=4, show_default=True, help="Walks, each with two sessions."
@@ -238,7 +239,8 @@ def verify_verb(as_json: bool, **given: Any) -> int:
     """Replay a plan beside the stock model, bit for bit.
 
     Random walks over the timeline, each with two sessions, then two long sessions of several turns. The stock model is
-    the released streaming loop where the adapter has it, else the model's own stages. Exit code 3 where a bit differs.
+    the released streaming loop where the adapter has it, else (or with --stages) the model's own stages. Exit code 3
+    where a bit differs.
     """
     from cadencec.verify import render, to_json, verify_file
 

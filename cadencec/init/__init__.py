@@ -17,6 +17,7 @@ from cadencec.spec.load import parse_spec
 from cadencec.spec.source import compose_value, plain
 from cadencec.spec.values import read_entry, read_file_name, read_option, read_time
 from cadencec.trace.model import load_model
+from cadencec.trace.oracle import has_oracle
 
 __all__ = ["Report", "Request", "init_file", "render", "to_json"]
 
@@ -87,7 +88,8 @@ def init_file(request: Request, progress: Progress = lambda phase, done, total: 
     found = observe(model, pushes, request.steps)
     inferred = infer(found)
     entry = _relative(request.entry, os.path.dirname(os.path.abspath(output)))
-    heading = Heading(name, entry, options, cadence_s, request.horizon, model.has_reset)
+    released = has_oracle(request.entry, ".")
+    heading = Heading(name, entry, options, cadence_s, request.horizon, model.has_reset, released)
     text, compiled = _checked(heading, found, inferred, output, progress)
     replace_file(output, [text.encode()])
     return Report(output, text, found, inferred, compiled)

@@ -19,7 +19,8 @@ COMMENT_AT = 48
 @dataclass(frozen=True, slots=True)
 class Heading:
     """What the user said: the spec's name, the entry as the spec names it, its options, the time between two pushes,
-    and the horizon of a session that grows. `contiguous` are regions whose layout has to be declared."""
+    and the horizon of a session that grows. `has_oracle`: the model has a released loop, which names events and outputs
+    itself. `contiguous` are regions whose layout has to be declared."""
 
     name: str
     entry: str
@@ -27,6 +28,7 @@ class Heading:
     cadence_s: Fraction | None
     horizon: int | None
     has_reset: bool
+    has_oracle: bool
     contiguous: frozenset[str] = frozenset()
 
 
@@ -149,6 +151,9 @@ def _input(found: Observations, position: int) -> str:
 
 
 def _events(heading: Heading, found: Observations, inferred: Inferred) -> Iterator[str]:
+    if heading.has_oracle:
+        yield "# The model has a released loop (`stock`), which has names of its own for events and outputs:"
+        yield "# those of the adapter's own spec. With the names below, compare by `cadencec verify --stages`."
     yield "events:"
     names = event_names(found)
     for number, (name, kind) in enumerate(zip(names, found.kinds, strict=True)):

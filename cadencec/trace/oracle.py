@@ -9,7 +9,7 @@ adapter does (`published_name`), so that a checkpoint loads into both. It transc
 the adapter pins the digest of what it transcribes.
 """
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, Protocol, runtime_checkable
@@ -46,6 +46,28 @@ class Oracle(Protocol):
     def push(self, event: str, **inputs: Any) -> Outputs:
         """Let an external event of the spec happen, and what follows it. Inputs are tensors on the host by name, and
         values of choices that no shape shows."""
+
+
+def has_oracle(entry: str, base_folder: str | Path) -> bool:
+    """Return whether the module of a spec's `entry` offers an oracle; what importing it raises comes through."""
+    place, _, _ = entry.rpartition(":")
+    return callable(getattr(import_entry(place, Path(base_folder), entry), FACTORY, None))
+
+
+def check_names(loop: str, event: str, got: Sequence[str], expected: Sequence[str]) -> None:
+    """Raise TraceError CAD3426 unless a plan's outputs of an event have the names that the loop gives them."""
+    if set(got) != set(expected):
+        raise TraceError(
+            "CAD3426",
+            f"{loop} has other names for the outputs of `{event}`",
+            expected=_listed(expected),
+            got=_listed(got),
+            hint="name outputs as the adapter's own spec does, or hold the plan to its stages by `verify --stages`",
+        )
+
+
+def _listed(names: Sequence[str]) -> str:
+    return ", ".join(f"`{name}`" for name in names) or "none"
 
 
 def load_oracle(

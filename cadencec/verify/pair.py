@@ -15,6 +15,7 @@ from cadence_runtime.session import LoadedPlan
 from cadencec.plan.turns import Push, environment, seconds_of
 from cadencec.trace.fidelity import difference
 from cadencec.trace.moves import moves
+from cadencec.trace.oracle import check_names
 from cadencec.trace.state import Value
 from cadencec.trace.stock import pick_event, resets
 from cadencec.trace.values import SCALES, random_tensor
@@ -166,13 +167,14 @@ class Pair:
         """Compare the outputs of a push with those of a reference, one by one and in number."""
         if len(got) != len(expected):
             self._compare(f"the number of outputs of `{pushed}`", AT_ONCE, against, len(got), len(expected))
-        for (event, outputs), wanted in zip(got, expected, strict=False):
-            for name in {**wanted, **outputs}:
+            return
+        for (event, outputs), wanted in zip(got, expected, strict=True):
+            check_names(against, event, tuple(outputs), tuple(wanted))
+            for name, right in wanted.items():
                 self.tally.outputs += 1
                 what = f"output `{name}` of `{event}`"
-                value, right = outputs.get(name), wanted.get(name)
-                self.kept.append(_Kept(self.pushes, pushed, what, against, value, right))
-                self._compare(what, AT_ONCE, against, value, right)
+                self.kept.append(_Kept(self.pushes, pushed, what, against, outputs[name], right))
+                self._compare(what, AT_ONCE, against, outputs[name], right)
 
     def _inputs(self, event: Event, step: Step, choose: random.Random) -> dict[str, Tensor]:
         """Return random tensors for the event's inputs; literals are left to the event."""

@@ -6,11 +6,13 @@ the walk is over, for nothing may have written to them; then every leaf of the s
 difference.
 
 The reference is the oracle, where the adapter has one, and otherwise the adapter's own stages run eagerly. An oracle
-that does not tell its state has the stages beside it.
+that does not tell its state has the stages beside it. Where names of the spec are not those of the released loop, as in
+a spec that `init` wrote, `stages` holds the plan to the adapter's own stages alone.
 """
 
 import random
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 
@@ -33,6 +35,20 @@ Start = Callable[[int], Reference]
 """Begins a session of a reference, seeded."""
 
 
+@dataclass(frozen=True, slots=True)
+class Counts:
+    """How much is compared: pushes over all walks, walks, turns of a long session at least; and the seed of it all."""
+
+    events: int = 200
+    walks: int = 4
+    turns: int = 3
+    seed: int = 0
+
+    def events_of(self, walk: int) -> int:
+        """Return the pushes of one walk."""
+        return self.events // self.walks + (walk < self.events % self.walks)
+
+
 def verify_file(
     plan: str,
     spec: str,
@@ -40,6 +56,7 @@ def verify_file(
     weights: str | None = None,
     policy: str | None = None,
     overrides: Mapping[str, str] | None = None,
+    stages: bool = False,
     seconds: float = 0.0,
     progress: Progress = lambda phase, done, total: None,
     **counts: int,
@@ -48,7 +65,9 @@ def verify_file(
     file of keys that plan and weights must be signed with."""
     trusted = Policy.of_file(policy) if policy else None
     read = load_spec(spec, overrides)
-    return verify(plan, read, weights=weights, policy=trusted, seconds=seconds, progress=progress, **counts)
+    return verify(
+        plan, read, weights=weights, policy=trusted, stages=stages, seconds=seconds, progress=progress, **counts
+    )
 
 
 def verify(
@@ -57,6 +76,7 @@ def verify(
     *,
     weights: str | None = None,
     policy: Policy | None = None,
+    stages: bool = False,
     seconds: float = 0.0,
     progress: Progress = lambda phase, done, total: None,
     **counts: int,
@@ -66,43 +86,51 @@ def verify(
     Raises IncompatibleError CAD6901 for a plan of another spec, and whatever loading and building raise.
     """
     with load(str(plan_path), weights=weights, policy=policy) as loaded:
-        return verify_loaded(loaded, spec, seconds=seconds, progress=progress, **counts)
+        return verify_loaded(loaded, spec, stages=stages, seconds=seconds, progress=progress, **counts)
 
 
 def verify_loaded(
     loaded: LoadedPlan,
     spec: Spec,
     *,
-    events: int = 200,
-    walks: int = 4,
+    stages: bool = False,
     seconds: float = 0.0,
-    turns: int = 3,
-    seed: int = 0,
     progress: Progress = lambda phase, done, total: None,
+    **counts: int,
 ) -> VerifyReport:
-    """Compare a plan that is loaded already with freshly built references: over `walks` random walks, `events` pushes
-    in all, and then over two sessions of at least `seconds` and `turns` each, none for no seconds."""
+    """Compare a plan that is loaded already with freshly built references: over random walks, and then over two long
+    sessions, each of at least `seconds`, none for no seconds. `counts` are those of `Counts`.
+
+    The references are the released loop where the adapter has it, unless `stages` asks for its own stages. Raises
+    TraceError CAD3424 and CAD3426 where the spec has other names than that loop.
+    """
+    asked = Counts(**counts)
     check_spec(loaded.plan, spec)
     device = device_of(loaded.plan)
     with torch.random.fork_rng(devices=[device] if device.type == "cuda" else []), applied(spec.numerics):
         progress("build", 0, len(SESSIONS))
-        starts = {name: references_of(spec, device) for name in SESSIONS}
+        starts = {name: references_of(spec, device, stages) for name in SESSIONS}
         tally = Tally(loaded.plan)
-        for walk in range(walks):
-            choose = random.Random(f"{seed}/{walk}")  # noqa: S311
+        for walk in range(asked.walks):
+            choose = random.Random(f"{asked.seed}/{walk}")  # noqa: S311
             pairs = _pairs(walk, loaded, starts, choose, tally)
-            _walk(pairs, events // walks + (walk < events % walks), choose)
-            progress("verify", tally.events, events)
+            _walk(pairs, asked.events_of(walk), choose)
+            progress("verify", tally.events, asked.events)
         if seconds > 0:
             progress("talk", 0, 1)
-            choose = random.Random(f"{seed}/talk")  # noqa: S311
-            _talk(_pairs(walks, loaded, starts, choose, tally), Timeline(loaded.plan), (seconds, turns), choose)
-    return tally.report(spec.model.name, walks + (seconds > 0))
+            choose = random.Random(f"{asked.seed}/talk")  # noqa: S311
+            _talk(
+                _pairs(asked.walks, loaded, starts, choose, tally),
+                Timeline(loaded.plan),
+                (seconds, asked.turns),
+                choose,
+            )
+    return tally.report(spec.model.name, asked.walks + (seconds > 0))
 
 
-def references_of(spec: Spec, device: torch.device) -> list[Start]:
+def references_of(spec: Spec, device: torch.device, stages: bool = False) -> list[Start]:
     """Build what a session is held to, on a device."""
-    oracle = oracle_of(spec, device)
+    oracle = None if stages else oracle_of(spec, device)
     starts: list[Start] = [] if oracle is None else [partial(Released, oracle, device)]
     if oracle is None or not hasattr(oracle, "state"):
         starts.append(partial(Stages, stock_jobs(spec, device), device))

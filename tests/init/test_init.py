@@ -25,11 +25,11 @@ REFUSED = ["04", "07", "17"]
 Init = Callable[..., dict[str, object]]
 
 
-def check_holds(spec_path: str, events: int = 60) -> int:
-    """Compile and verify a spec as it stands; return its keys."""
+def check_holds(spec_path: str, events: int = 60, stages: bool = False) -> int:
+    """Compile and verify a spec as it stands, where asked without the released loop; return its keys."""
     spec = load_spec(spec_path)
     plan = compile_spec(spec, embed_weights=True).plan
-    report = verify_loaded(loaded(plan), spec, events=events, walks=2)
+    report = verify_loaded(loaded(plan), spec, events=events, walks=2, stages=stages)
     assert report.differences == ()
     assert report.events >= min(events, 10)
     return len(plan.captures)
@@ -59,9 +59,12 @@ def test_silero(tmp_path: Path) -> None:
         "cadencec.models.silero_vad:build", str(tmp_path / "vad.yaml"), ("x:float32[1,512]",), cadence="32 ms"
     )
     report = init_file(request)
-    check_holds(report.path)
+    with pytest.raises(CadenceError, match="CAD3424: the released loop has no event `push`"):
+        check_holds(report.path)
+    check_holds(report.path, stages=True)
     assert report.questions == 0
     assert "cadence: 32 ms" in report.text
+    assert "# The model has a released loop (`stock`)" in report.text and "`cadencec verify --stages`" in report.text
 
 
 @pytest.mark.parametrize("number", REFUSED)
@@ -210,6 +213,10 @@ def test_long_runs_are_on_the_meta_device_where_the_model_allows(
     assert report.observations.on_meta
     assert report.inferred.regions[0].retention == ("window", 50)
     assert report.path == "model.yaml"
+
+
+def test_a_model_without_a_released_loop_is_told_of_none(tmp_path: Path) -> None:
+    assert "stock" not in init_file(Request(case("01"), str(tmp_path / "case.yaml"))).text
 
 
 def test_json_has_what_was_inferred(tmp_path: Path) -> None:

@@ -8,7 +8,7 @@ import torch
 from cadence_runtime.errors import TraceError
 from cadencec.models import mimi, qwen3_omni_code2wav, silero_vad, step_audio2
 from cadencec.models.events import unknown
-from cadencec.trace.oracle import Oracle, load_oracle, running
+from cadencec.trace.oracle import Oracle, check_names, has_oracle, load_oracle, running
 
 ORACLE = """
 class Loop:
@@ -40,7 +40,9 @@ def test_stock_gets_the_options_of_the_entry_and_the_device(tmp_path: Path) -> N
 
 
 def test_a_module_without_stock_has_no_oracle(tmp_path: Path) -> None:
+    assert has_oracle("cadencec.models.silero_vad:build", ".")
     assert found(tmp_path, ORACLE.replace("def stock", "def other")) is None
+    assert not has_oracle("./model.py:build", tmp_path)
 
 
 def test_what_is_no_oracle_is_refused(tmp_path: Path) -> None:
@@ -66,7 +68,19 @@ def test_an_event_that_no_loop_knows() -> None:
         "CAD3424: the released loop has no event `chunk`\n"
         "  expected: `frame`, `turn`\n"
         "  got:      `chunk`\n"
-        "  hint:     name the events of the spec as the adapter's own spec does"
+        "  hint:     name events as the adapter's own spec does, or hold the plan to its stages by `verify --stages`"
+    )
+
+
+def test_outputs_that_a_loop_names_otherwise() -> None:
+    check_names("the released loop", "chunk", ("a", "b"), ("b", "a"))
+    with pytest.raises(TraceError) as caught:
+        check_names("the released loop", "chunk", ("y",), ("speech", "score"))
+    assert str(caught.value) == (
+        "CAD3426: the released loop has other names for the outputs of `chunk`\n"
+        "  expected: `speech`, `score`\n"
+        "  got:      `y`\n"
+        "  hint:     name outputs as the adapter's own spec does, or hold the plan to its stages by `verify --stages`"
     )
 
 

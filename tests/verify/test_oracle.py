@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 import torch
 
+from cadence_runtime.errors import TraceError
 from cadencec.plan.stock import device_of
 from cadencec.plan.turns import Timeline, session
 from cadencec.verify import VerifyReport, verify_loaded
@@ -46,10 +47,10 @@ def stock(device="cpu"):
 )
 
 
-def verified(folder: Path, code: str) -> VerifyReport:
+def verified(folder: Path, code: str, stages: bool = False) -> VerifyReport:
     spec, done = compiled(folder, BODY, code)
     with loaded(done.plan) as plan:
-        return verify_loaded(plan, spec, events=20, walks=1, seconds=6)
+        return verify_loaded(plan, spec, events=20, walks=1, stages=stages, seconds=6)
 
 
 def test_a_plan_is_held_to_the_plainest_variant_of_the_oracle(tmp_path: Path) -> None:
@@ -71,7 +72,6 @@ def test_an_oracle_without_state_has_the_stages_beside_it(tmp_path: Path) -> Non
     [
         ('[{"y": y}]', '[{"y": y + 1e-6 * (self.count == 30)}]', "output `y` of `frame`"),
         ('[{"y": y}]', "[]", "the number of outputs of `frame`"),
-        ('[{"y": y}]', '[{"z": y}]', "output `z` of `frame`"),
         ("return self.held\n", 'return {"h": self.held["h"] * 2 + 1}\n', "state leaf `h`"),
     ],
 )
@@ -81,6 +81,22 @@ def test_an_oracle_that_differs_is_found_and_named(tmp_path: Path, good: str, ba
     first = report.differences[0]
     assert (first.what, first.against) == (what, "the released loop")
     assert f"{what} {first.when} is not that of the released loop: " in first.line()
+
+
+@pytest.mark.parametrize(
+    ("good", "bad", "code"),
+    [
+        ('[{"y": y}]', '[{"z": y}]', "CAD3426"),
+        ("self.count += 1\n", "raise unknown(event, ('chunk',))\n", "CAD3424"),
+    ],
+)
+def test_a_loop_with_other_names_is_left_out_with_stages(tmp_path: Path, good: str, bad: str, code: str) -> None:
+    loop = "from cadencec.models.events import unknown\n" + LOOP.replace(good, bad)
+    with pytest.raises(TraceError) as caught:
+        verified(tmp_path, loop)
+    assert caught.value.code == code
+    report = verified(tmp_path, loop, stages=True)
+    assert (report.differences, report.against, report.leaves) == ((), ("the model's own stages",), 4)
 
 
 def test_sessions_have_their_seconds_and_turns(tmp_path: Path) -> None:
