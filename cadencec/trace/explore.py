@@ -8,8 +8,8 @@ every push that the program allows:
 
 A stage is recorded once for each key. Every node carries states with real values on several *tracks*: the first is
 recorded, the others run the stock model, and what they did is handed on to be compared with the tape. A node that is
-reached through known keys only needs no run at all, unless it is new. The last track stays behind at the start, and is
-led to where new ops are met.
+reached through known keys only needs no run at all, unless it is new; nor does what follows the last new key of a push.
+The last track stays behind at the start, and is led to where new ops are met.
 """
 
 from collections import deque
@@ -85,6 +85,18 @@ def explore(
     return search.result()
 
 
+@dataclass(frozen=True, slots=True)
+class _Place:
+    """One thing that happens in a push: a stage runs, or a reset (`run` is None), or an event that does neither
+    (`is_idle`). `is_first` and `is_last` say that it is the first and the last of its event."""
+
+    step: Step
+    run: StageRun | None
+    is_idle: bool
+    is_first: bool
+    is_last: bool
+
+
 @dataclass(slots=True)
 class _Search:
     program: Program
@@ -92,6 +104,7 @@ class _Search:
     keep: Keep
     limit: int
     forms: dict[Form, int] = field(default_factory=dict)
+    known: list[Form] = field(default_factory=list)
     captures: list[Capture] = field(default_factory=list)
     keys: dict[Key, int] = field(default_factory=dict)
     nodes: dict[Node, int] = field(default_factory=dict)
@@ -122,35 +135,59 @@ class _Search:
         source, node, tracks = item
         self.held_bytes -= tracks.size_bytes if tracks else 0
         for event, choices, steps in moves(self.program, node.configuration):
-            known = self._follow_known(node, steps)
+            places = self._places(steps)
+            known = self._follow_known(node.forms, {}, places)
             if known is None:
                 tracks = tracks or self._lead(self.root.copy(), source)
-                moving = tracks.copy()
-                known = self._follow(moving, source, steps), self._arrive(steps[-1].after, moving, (source, steps))
+                known = self._follow(tracks.copy(), source, steps, places)
             self.transitions.append(Transition(source, event, choices, *known))
 
-    def _follow(self, tracks: Tracks, source: int, steps: Sequence[Step], stop: int | None = None) -> tuple[int, ...]:
-        """Run the model through a push and return its captures; what is new is recorded. With `stop` so many stages
-        run, all of them known."""
-        captures: list[int] = []
+    def _places(self, steps: Sequence[Step]) -> list[_Place]:
+        """Return what happens in a push, in order."""
+        found: list[_Place] = []
         for step in steps:
-            tracks.begin_event()
-            runs: list[StageRun | None] = [*step.runs]
-            for run in runs + [None] * self._resets(step):
-                if len(captures) == stop:
-                    return tuple(captures)
-                third = partial(self._third, source, steps, len(captures))
-                try:
-                    captures.append(self._run(run, tracks, third))
-                except TraceError as error:
-                    raise _at_run(error, step, run, self.runner) from error.__cause__
-            self.leaves.check(step.after, tracks.forms, step.event, tracks.seen)
-        return tuple(captures)
+            todo: list[StageRun | None] = [*step.runs]
+            todo += [None] * self._resets(step)
+            is_idle = not todo
+            todo = todo or [None]
+            found += [_Place(step, run, is_idle, n == 0, n + 1 == len(todo)) for n, run in enumerate(todo)]
+        return found
 
-    def _third(self, source: int, steps: Sequence[Step], done: int) -> Tracks:
+    def _follow(
+        self, tracks: Tracks, source: int, steps: tuple[Step, ...], places: Sequence[_Place]
+    ) -> tuple[tuple[int, ...], int]:
+        """Run the model through a push that has something new, which is recorded; return its captures and the node that
+        it leads to. Once the rest is known it need not run."""
+        captures: list[int] = []
+        for number, place in enumerate(places):
+            known = len(self.captures)
+            captures += self._at(place, tracks, partial(self._third, source, places[:number]))
+            if len(self.captures) > known and number + 1 < len(places):
+                forms = self._form_indices(tracks.forms)
+                rest = self._follow_known(forms, tracks.passed_forms, places[number + 1 :])
+                if rest is not None:
+                    return (*captures, *rest[0]), rest[1]
+        return tuple(captures), self._arrive(steps[-1].after, tracks, (source, steps))
+
+    def _at(self, place: _Place, tracks: Tracks, third: Callable[[], Tracks]) -> list[int]:
+        """Let one thing happen on all tracks; return its capture, or none for an event that runs nothing."""
+        if place.is_first:
+            tracks.begin_event()
+        captures = []
+        if not place.is_idle:
+            try:
+                captures.append(self._run(place.run, tracks, third))
+            except TraceError as error:
+                raise _at_run(error, place.step, place.run, self.runner) from error.__cause__
+        if place.is_last:
+            self.leaves.check(place.step.after, tracks.forms, place.step.event, tracks.seen)
+        return captures
+
+    def _third(self, source: int, places: Sequence[_Place]) -> Tracks:
         """Return the last track, led into the middle of a push."""
         tracks = self._lead(self.root.last(), source)
-        self._follow(tracks, source, steps, done)
+        for place in places:
+            self._at(place, tracks, lambda: tracks)
         return tracks
 
     def _lead(self, tracks: Tracks, node: int) -> Tracks:
@@ -159,29 +196,32 @@ class _Search:
         while node != 0:
             way.append(self.origins[node])
             node = way[-1][0]
-        for source, steps in reversed(way):
-            self._follow(tracks, source, steps)
+        for _, steps in reversed(way):
+            for place in self._places(steps):
+                self._at(place, tracks, lambda: tracks)
         return tracks
 
-    def _follow_known(self, node: Node, steps: Sequence[Step]) -> tuple[tuple[int, ...], int] | None:
-        """Follow by forms alone; None as soon as a key or the node at the end is new."""
-        forms, captures = list(node.forms), []
-        for step in steps:
-            passed: dict[str, Form] = {}
-            for run in step.runs:
-                index = self.keys.get(self._key(run, forms, passed))
+    def _follow_known(
+        self, forms: Sequence[int], passed: Mapping[str, Form], places: Sequence[_Place]
+    ) -> tuple[tuple[int, ...], int] | None:
+        """Follow by forms alone, from where an event has passed these outputs on; None as soon as a key or the node at
+        the end is new, or what an event on the way leaves is not what the spec says."""
+        forms, passed, captures = list(forms), dict(passed), []
+        for place in places:
+            passed = {} if place.is_first else passed
+            if not place.is_idle:
+                key = self._reset_key(forms) if place.run is None else self._key(place.run, forms, passed)
+                index = self.keys.get(key)
                 if index is None:
                     return None
                 captures.append(index)
                 self._apply(index, forms)
-                passed.update(zip(self.runner.stage(run.stage).outputs, self.captures[index].outputs, strict=True))
-            if self._resets(step):
-                index = self.keys.get(self._reset_key(forms))
-                if index is None:
-                    return None
-                captures.append(index)
-                self._apply(index, forms)
-        target = self.nodes.get(Node(steps[-1].after, tuple(forms)))
+                if place.run is not None:
+                    outputs = self.runner.stage(place.run.stage).outputs
+                    passed.update(zip(outputs, self.captures[index].outputs, strict=True))
+            if place.is_last and not self.leaves.fit(place.step.after, [self.known[form] for form in forms]):
+                return None
+        target = self.nodes.get(Node(places[-1].step.after, tuple(forms)))
         return None if target is None else (tuple(captures), target)
 
     def _apply(self, capture: int, forms: list[int]) -> None:
@@ -203,8 +243,7 @@ class _Search:
         """Return the leaves that a job depends on with their forms."""
         leaves = self.concerns.get((job.name, index, forms))
         if leaves is None:
-            known = list(self.forms)
-            leaves = self.concerns[job.name, index, forms] = job.concerns([known[form] for form in forms])
+            leaves = self.concerns[job.name, index, forms] = job.concerns([self.known[form] for form in forms])
         return tuple((leaf, forms[leaf]) for leaf in leaves)
 
     def _run(self, run: StageRun | None, tracks: Tracks, third: Callable[[], Tracks]) -> int:
@@ -223,8 +262,8 @@ class _Search:
 
     def _capture(self, key: Key, recorded: Recorded, tracks: Tracks) -> int:
         forms = self._form_indices(tracks.forms)
-        known, paths = list(self.forms), self.leaves.paths
-        before = {paths[leaf]: known[form] for leaf, form in key.state}
+        paths = self.leaves.paths
+        before = {paths[leaf]: self.known[form] for leaf, form in key.state}
         written = [leaf for leaf, path in enumerate(paths) if path in recorded.recording.state]
         after = {paths[leaf]: tracks.forms[leaf] for leaf in written}
         tape = self.keep(Found(key, recorded, before, after, tracks.output_forms))
@@ -251,20 +290,23 @@ class _Search:
         return index
 
     def _check_limits(self, node: Node) -> None:
-        known = list(self.forms)
         for leaf, form in enumerate(node.forms):
             seen = self.seen_forms.setdefault((node.configuration, leaf), set())
             seen.add(form)
             if len(seen) > FORMS_LIMIT:
-                raise _endless_forms(self.leaves.paths[leaf], [known[i] for i in sorted(seen)[-2:]])
+                raise _endless_forms(self.leaves.paths[leaf], [self.known[i] for i in sorted(seen)[-2:]])
         if len(self.nodes) >= self.limit:
             raise _too_many(self.limit)
 
     def _form_indices(self, forms: Sequence[Form]) -> tuple[int, ...]:
-        return tuple(self.forms.setdefault(form, len(self.forms)) for form in forms)
+        for form in forms:
+            if form not in self.forms:
+                self.forms[form] = len(self.known)
+                self.known.append(form)
+        return tuple(self.forms[form] for form in forms)
 
     def result(self) -> Exploration:
-        return Exploration(tuple(self.forms), tuple(self.captures), tuple(self.nodes), tuple(self.transitions), 0)
+        return Exploration(tuple(self.known), tuple(self.captures), tuple(self.nodes), tuple(self.transitions), 0)
 
 
 def _at_run(error: TraceError, step: Step, run: StageRun | None, runner: Runner) -> TraceError:

@@ -102,6 +102,11 @@ class Leaves:
                 errors.append(error)
         raise_all(errors)
 
+    def fit(self, configuration: Configuration, forms: Sequence[Form]) -> bool:
+        """Return whether the forms of the leaves are what the spec says of a configuration."""
+        rows = zip(self.declared, forms, strict=True)
+        return all(self._difference(leaf, configuration, form, "", {}) is None for leaf, form in rows)
+
     def _difference(
         self, leaf: Declared, configuration: Configuration, form: Form, after: str, state: Mapping[str, Value]
     ) -> CadenceError | None:

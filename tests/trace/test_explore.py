@@ -5,6 +5,7 @@ import pytest
 from cadence_runtime.format.plan import INIT, RESET, TensorForm
 from cadence_runtime.format.tape import Literal
 from cadencec.plan import compile as compile_module
+from cadencec.trace.runner import Runner
 from tests.plan.models import STEP, compiled, line, place, refused, write_spec
 
 SUM = """
@@ -68,6 +69,28 @@ def test_states_that_are_not_held_are_made_again(tmp_path, monkeypatch):
     _, made_again = compiled(tmp_path, body, code)
     assert made_again.plan == held.plan
     assert len(held.plan.nodes) > 8
+
+
+def test_what_follows_a_new_key_and_is_known_does_not_run(tmp_path, monkeypatch):
+    """`step` is new at every length; the reset behind it is met once, and leads to node 0."""
+    body = """
+    clocks: {f: 50 Hz}
+    regions: {h: {shape: [t, 4], clock: f, start: 0, retain: {window: 6}}}
+    stages: {step: {args: [final], inputs: {x: {dtype: float32}}, outputs: [y]}}
+    events:
+      frame: {let: {final: 0}, inputs: {x: [2, 4]}, advance: {f: 2}, run: [step]}
+      last: {let: {final: 1}, inputs: {x: [2, 4]}, advance: {f: 2}, run: [step], reset: true}
+    """
+    code = SUM.replace("torch.zeros(2, 4)", "torch.zeros(0, 4)").replace(
+        'step(self, state, x):\n        return {"h": state["h"] + x}, state["h"] * 2',
+        'step(self, state, x, final):\n        return {"h": torch.cat([state["h"], x])[-6:].clone()}, x * (final + 1)',
+    )
+    ran, run = [], Runner.run
+    monkeypatch.setattr(Runner, "run", lambda self, job, *rest: ran.append(job.name) or run(self, job, *rest))
+    _, done = compiled(tmp_path, body, code)
+    assert (stages(done.plan).count("step"), stages(done.plan).count(RESET)) == (8, 1)
+    assert [len(t.captures) for t in done.plan.transitions if t.event == 1] == [2, 2, 2, 2]
+    assert RESET not in ran
 
 
 def test_strides_and_structure_are_part_of_the_node(tmp_path):
