@@ -120,9 +120,10 @@ def first_difference(got: Tensor, expected: Tensor) -> str | None:
         return f"{got.dtype} instead of {expected.dtype}".replace("torch.", "")
     if got.shape != expected.shape:
         return f"sizes {list(got.shape)} instead of {list(expected.shape)}"
-    left, right = raw_bytes(got).cpu(), raw_bytes(expected).cpu()
-    if torch.equal(left, right):
+    left, right = raw_bytes(got), raw_bytes(expected)
+    if torch.equal(left, right.to(left.device)):  # states are large: only what differs is copied to the host
         return None
+    left, right = left.cpu(), right.cpu()
     byte = int((left != right).nonzero()[0])
     flat = byte // got.element_size()
     index = [int(i) for i in torch.unravel_index(torch.tensor(flat), got.shape)] if got.dim() else []
