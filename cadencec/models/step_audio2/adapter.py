@@ -124,11 +124,13 @@ class StepAudio2(nn.Module):
         speech, source = self.hift(mel, state["hift_source"])
         if state["hift_speech"].shape[1] > 0:
             speech = self._cross_fade(speech, state["hift_speech"])
-        changed = {
-            "hift_mel": mel[..., -OVERLAP_FRAMES:].clone(),
-            "hift_source": source[:, :, -OVERLAP_SAMPLES:].clone(),
-            "hift_speech": speech[:, -OVERLAP_SAMPLES:].clone(),
+        tails = {
+            "hift_mel": mel[..., -OVERLAP_FRAMES:],
+            "hift_source": source[:, :, -OVERLAP_SAMPLES:],
+            "hift_speech": speech[:, -OVERLAP_SAMPLES:],
         }
+        # A plain clone keeps the strides of dims of size 1, and with them the length of this call: a key for each.
+        changed = {name: tail.clone(memory_format=torch.contiguous_format) for name, tail in tails.items()}
         return changed, speech if final else speech[:, :-OVERLAP_SAMPLES]
 
     def _euler(self, euler: int, x: Tensor, mu: Tensor, cond: Tensor, old: Caches | None, new: Caches) -> Tensor:
