@@ -1,6 +1,4 @@
-"""Compares the replay of a plan with the stock model, in time."""
+"""Compares the replay of a plan with the stock model, in time and memory.
 
-from cadencec.bench.bench import Request, bench_file
-from cadencec.bench.report import Bench, render, to_json
-
-__all__ = ["Bench", "Request", "bench_file", "render", "to_json"]
+Nothing is imported here: the process that measures a replay comes by, and must not meet torch.
+"""

@@ -9,7 +9,7 @@ early |  x  x   x  x
 from collections.abc import Iterator, Sequence
 from math import log2
 
-from cadencec.bench.report import Bench
+from cadencec.bench.live_report import Live
 from cadencec.bench.run import Ran
 
 WIDTH, HEIGHT, LEFT, TOP, RIGHT, BOTTOM = 640, 360, 64, 40, 24, 48
@@ -18,12 +18,12 @@ LOWEST, HIGHEST = -1.0, 2.0
 """Cadences of lateness that are shown; what is beyond stands at the edge."""
 
 
-def plot(found: Bench) -> str:
+def plot(found: Live) -> str:
     """Return the plot of a live bench."""
     return "\n".join(_lines(found)) + "\n"
 
 
-def _lines(found: Bench) -> Iterator[str]:
+def _lines(found: Live) -> Iterator[str]:
     cadence_s = found.cadence_s or 1.0
     most = max(ran.sessions for ran in (*found.stock, *found.replay))
     box = f'viewBox="0 0 {WIDTH} {HEIGHT}" font-family="sans-serif" font-size="12"'

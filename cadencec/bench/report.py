@@ -1,102 +1,187 @@
-"""What a bench found, as data, as text and as JSON."""
+"""A comparison as text and as JSON."""
 
 from collections.abc import Iterator
-from dataclasses import dataclass
-from statistics import quantiles
 from typing import Any
 
-from cadencec.bench.run import Ran
+from cadencec.bench.found import Comparison, Measured, Memory, Spread, Steady
+
+GAP = "-"
 
 
-@dataclass(frozen=True, slots=True)
-class Bench:
-    """What came out. Runs are by number of sessions; `blocks` has the median seconds of a push, stock and replay, for
-    each pair of blocks. Largest numbers are None where they were not looked for. `random_weights` are none of a
-    release."""
-
-    model: str
-    cadence_s: float | None
-    ahead_s: float
-    seconds: float
-    lanes: int | None
-    seed: int
-    stock: tuple[Ran, ...] = ()
-    replay: tuple[Ran, ...] = ()
-    most_stock: int | None = None
-    most_replay: int | None = None
-    blocks: tuple[tuple[float, float], ...] = ()
-    random_weights: bool = False
-
-    @property
-    def title(self) -> str:
-        """The name of the model, and whether its weights are random."""
-        return self.model + ", random weights" * self.random_weights
+def render(found: Comparison) -> str:
+    """Return a comparison as text."""
+    return "\n".join(_lines(found))
 
 
-SHARES = {"p50": 0.5, "p95": 0.95, "p99": 0.99}
-
-
-def render(found: Bench) -> str:
-    """Return a bench as text."""
-    return "\n".join(_live(found) if found.stock else _blocks(found))
-
-
-def _blocks(found: Bench) -> Iterator[str]:
-    ratios = [replay / stock for stock, replay in found.blocks]
-    if not ratios:
-        yield "too few pushes to compare: give --seconds more"
-        return
-    lower, middle, upper = quantiles(ratios, n=4) if len(ratios) > 1 else (ratios[0],) * 3
-    if found.random_weights:
-        yield found.title
-    stock_us, replay_us = (sorted(side)[len(side) // 2] * 1e6 for side in zip(*found.blocks, strict=True))
-    yield f"stock push   {stock_us:8.1f} us"
-    yield f"replay push  {replay_us:8.1f} us"
-    yield f"ratio        {middle:8.3f}     quartiles {lower:.3f} to {upper:.3f}, {len(ratios)} pairs of blocks"
-
-
-def _live(found: Bench) -> Iterator[str]:
-    lanes = "lanes as suits the pushes" if found.lanes is None else f"{found.lanes} lanes"
-    ahead = f", {found.ahead_s * 1000:g} ms of it ahead" if found.ahead_s else ""
-    yield f"{found.title}: a unit every {(found.cadence_s or 0) * 1000:g} ms{ahead}, {found.seconds:g} s a run, {lanes}"
+def _lines(found: Comparison) -> Iterator[str]:
+    against = f"{found.loop} (`{found.plainest.name}`)"
+    verdict = (
+        f"{found.outputs} outputs bit-identical to {against}" if not found.exit_code else f"differs from {against}"
+    )
+    yield f"{found.title}, on {found.device}: {verdict}"
+    if found.difference is not None:
+        yield f"  {found.difference}"
+    yield (
+        f"a session: {found.session_s:.1f} s by the clocks, {found.turns} turns, {found.pushes} pushes of random "
+        f"inputs; rounds in turns: {len(found.replay.session_s)}, behind a session of warm-up on each side"
+    )
+    if found.numerics:
+        yield "numerics: " + ", ".join(f"{name} {value}" for name, value in found.numerics)
     yield ""
-    yield "         sessions    units     late   lateness in ms: p50      p95      p99      max     busy"
-    for side, runs in (("stock", found.stock), ("replay", found.replay)):
-        for ran in runs:
-            yield f"{side:<8} {_row(ran)}"
-    if found.most_stock is not None and found.most_replay is not None:
+    yield from _steady(found)
+    yield from _sessions(found)
+    yield from _memory(found)
+    yield from _plan(found)
+
+
+def _sides(found: Comparison) -> tuple[Measured, ...]:
+    return (found.replay, *found.stock)
+
+
+def _steady(found: Comparison) -> Iterator[str]:
+    if not found.replay.steady:
+        yield "no push is steady: none can happen again and again within a turn"
         yield ""
-        yield f"none late: {found.most_stock} sessions of the stock loop, {found.most_replay} of the replay"
+    for event in found.replay.steady:
+        yield _row(f"steady {event}, ms", "median", "p5", "p95", "rounds", "times the replay")
+        for side in _sides(found):
+            one = side.steady[event]
+            numbers = (_ms(value) for value in (one.median_s, one.p5_s, one.p95_s))
+            rounds = f"{_ms(min(one.rounds_s))} to {_ms(max(one.rounds_s))}"
+            yield _row(f"  {side.name}", *numbers, rounds, _times(found, side, event))
+        yield ""
 
 
-def _row(ran: Ran) -> str:
-    percentiles = " ".join(f"{ran.percentile(share) * 1000:8.2f}" for share in (*SHARES.values(), 1.0))
-    return f"{ran.sessions:8} {ran.units:8} {ran.late / ran.units:8.2%} {'':15}{percentiles} {ran.busy:8.0%}"
+def _sessions(found: Comparison) -> Iterator[str]:
+    yield _row("whole session, s", "median", "open", "first", "rounds", "times the replay")
+    for side in _sides(found):
+        whole, first = Spread.of(side.session_s), side.first_output_s
+        numbers = (f"{whole.median:.3f}", f"{Spread.of(side.open_s).median:.4f}")
+        rounds = f"{whole.lowest:.3f} to {whole.highest:.3f}"
+        shown = f"{Spread.of(first).median:.2f}" if first else GAP
+        yield _row(f"  {side.name}", *numbers, shown, rounds, _times(found, side, None))
+    yield "  open: from the call to a session that can be pushed to; first: from a process's start to an output on the host"
+    yield ""
 
 
-def to_json(found: Bench) -> dict[str, Any]:
-    """Return a bench as JSON, schema `cadencec.bench/1`; times are in seconds."""
+def _row(name: str, *columns: str) -> str:
+    """Return a line of a table: a name, three numbers, the range of the rounds, and how many times the replay."""
+    *numbers, rounds, times = columns
+    return f"{name:<28}{''.join(f'{number:>10}' for number in numbers)}{rounds:>22}   {times}".rstrip()
+
+
+def _ms(seconds: float) -> str:
+    return f"{seconds * 1e3:.3f}"
+
+
+def _times(found: Comparison, side: Measured, event: str | None) -> str:
+    if side is found.replay:
+        return ""
+    times = side.times(found.replay, event)
+    return f"{times.median:.2f} ({times.lowest:.2f} to {times.highest:.2f})"
+
+
+def _memory(found: Comparison) -> Iterator[str]:
+    yield f"{'memory, MB':<28}{'allocator':>10}{'driver':>10}{'host':>10}"
+    for side in _sides(found):
+        memory = side.memory
+        columns = (memory.allocator_bytes, memory.device_bytes, memory.host_bytes)
+        yield f"  {side.name!s:<26}" + "".join(f"{_mb(value):>10}" for value in columns)
+    yield ""
+
+
+def _plan(found: Comparison) -> Iterator[str]:
+    plan = found.plan
+    nodes = "" if plan.nodes is None else f", {plan.nodes:,} nodes"
+    apart = f"{_mb(plan.weights_bytes)} MB of weights" + (" apart" if plan.weights_apart_bytes else " in it")
+    yield f"plan: {_mb(plan.size_bytes)} MB, {apart}; {plan.keys} keys{nodes}"
+    for event, work in plan.work.items():
+        nodes = "" if work.nodes is None else f", {work.nodes:,} nodes"
+        yield f"  steady {event}: {work.launches} launch{'es' * (work.launches != 1)}{nodes}"
+    yield f"  predicted: arena {_mb(plan.arena_bytes)} MB" + "".join(
+        f", {what} {_mb(value)}"
+        for what, value in (("executables", plan.executables_bytes), ("kernels", plan.kernels_bytes))
+        if value is not None
+    )
+    if plan.resident_bytes is not None:
+        predicted = f"{_mb(plan.predicted_bytes)} MB predicted"
+        yield f"  with every key resident: {_mb(plan.resident_bytes)} MB by the driver, {predicted}"
+
+
+def _mb(size_bytes: int | None) -> str:
+    if size_bytes is None:
+        return GAP
+    return f"{size_bytes / 1e6:.{1 if size_bytes >= 10e6 else 3}f}"
+
+
+def to_json(found: Comparison) -> dict[str, Any]:
+    """Return a comparison as JSON, schema `cadencec.bench/2`; times are in seconds."""
+    plan = found.plan
     return {
         "model": found.model,
         "random_weights": found.random_weights,
-        "cadence_s": found.cadence_s,
-        "ahead_s": found.ahead_s,
-        "seconds": found.seconds,
-        "lanes": found.lanes,
-        "seed": found.seed,
-        "stock": [_run(ran) for ran in found.stock],
-        "replay": [_run(ran) for ran in found.replay],
-        "most_sessions": {"stock": found.most_stock, "replay": found.most_replay},
-        "blocks": [{"stock_s": stock, "replay_s": replay} for stock, replay in found.blocks],
+        "target": found.target,
+        "device": found.device,
+        "versions": dict(found.versions),
+        "date": found.date,
+        "numerics": dict(found.numerics),
+        "loop": found.loop,
+        "session": {
+            "seconds": found.session_s,
+            "turns": found.turns,
+            "pushes": found.pushes,
+            "seed": found.seed,
+        },
+        "rounds": len(found.replay.session_s),
+        "warm_up": "one session on each side",
+        "equal": found.difference is None,
+        "compared_with": str(found.plainest.name),
+        "outputs": found.outputs,
+        "difference": found.difference,
+        "replay": _side(found, found.replay),
+        "stock": [_side(found, side) for side in found.stock],
+        "plan": {
+            "size_bytes": plan.size_bytes,
+            "weights_bytes": plan.weights_bytes,
+            "weights_apart_bytes": plan.weights_apart_bytes,
+            "keys": plan.keys,
+            "nodes": plan.nodes,
+            "steady": {e: {"launches": work.launches, "nodes": work.nodes} for e, work in plan.work.items()},
+            "arena_bytes": plan.arena_bytes,
+            "executables_bytes": plan.executables_bytes,
+            "kernels_bytes": plan.kernels_bytes,
+            "predicted_bytes": plan.predicted_bytes,
+            "resident_bytes": plan.resident_bytes,
+        },
     }
 
 
-def _run(ran: Ran) -> dict[str, Any]:
-    shares = {name: ran.percentile(share) for name, share in SHARES.items()}
-    return {
-        "sessions": ran.sessions,
-        "units": ran.units,
-        "late": ran.late,
-        "lateness_s": {**shares, "max": ran.percentile(1.0)},
-        "busy": ran.busy,
+def _side(found: Comparison, side: Measured) -> dict[str, Any]:
+    is_replay = side is found.replay
+    body: dict[str, Any] = {
+        "variant": side.name.variant,
+        "numerics": side.name.has_numerics,
+        "steady": {event: _push(one) for event, one in side.steady.items()},
+        "session_s": list(side.session_s),
+        "open_s": list(side.open_s),
+        "first_output_s": list(side.first_output_s),
+        "memory": _bytes(side.memory),
     }
+    if not is_replay:
+        body["times_the_replay"] = {
+            "steady": {event: _spread(side.times(found.replay, event)) for event in side.steady},
+            "session": _spread(side.times(found.replay)),
+        }
+    return body
+
+
+def _push(one: Steady) -> dict[str, Any]:
+    return {"median_s": one.median_s, "p5_s": one.p5_s, "p95_s": one.p95_s, "rounds_s": list(one.rounds_s)}
+
+
+def _spread(spread: Spread) -> dict[str, float]:
+    return {"median": spread.median, "lowest": spread.lowest, "highest": spread.highest}
+
+
+def _bytes(memory: Memory) -> dict[str, int | None]:
+    return {name: getattr(memory, name) for name in ("allocator_bytes", "device_bytes", "host_bytes")}

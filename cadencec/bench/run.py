@@ -7,16 +7,15 @@ Lateness is from the deadline to the end of the unit, negative where it was earl
 """
 
 import asyncio
-import gc
 import sys
 import time
 from collections.abc import Callable, Iterable, Iterator
-from contextlib import contextmanager
 from dataclasses import dataclass
 from itertools import islice
 
 from cadence_runtime import LoadedPlan, Times
 from cadence_runtime.live import Executor, LiveSession
+from cadencec.bench.measure import frozen
 from cadencec.bench.stock import StockModel, StockTalker
 from cadencec.bench.talk import Talks, Unit
 
@@ -67,17 +66,6 @@ class Ran:
         return ordered[min(len(ordered) - 1, int(share * len(ordered)))]
 
 
-@contextmanager
-def _frozen() -> Iterator[None]:
-    """Run without looking for garbage among what was there before, as a server does: on both sides alike."""
-    gc.collect()
-    gc.freeze()
-    try:
-        yield
-    finally:
-        gc.unfreeze()
-
-
 def run_stock(
     model: StockModel,
     talks: Talks,
@@ -90,7 +78,7 @@ def run_stock(
     talkers = [StockTalker(model, who) for who in range(sessions)]
     lateness_s: list[float] = []
     dues = sorted((due for who in range(sessions) for due in dues_of(talks, who, conditions)), key=lambda due: due[:2])
-    with _frozen():
+    with frozen():
         begun, cpu_s = clock() + LEAD_S, time.process_time()
         for due_s, who, unit in dues:
             if (wait_s := begun + due_s - clock()) > 0:
@@ -119,7 +107,7 @@ async def _replay(plan: LoadedPlan, talks: Talks, sessions: int, conditions: Con
         opened = [await executor.session(seed=who) for who in range(sessions)]
         dues = [list(dues_of(talks, who, conditions)) for who in range(sessions)]
         pairs = zip(opened, dues, strict=True)
-        with _frozen():
+        with frozen():
             begun, cpu_s = time.monotonic() + LEAD_S, time.process_time()
             await asyncio.gather(*(_stream(session, own, begun, conditions, lateness_s) for session, own in pairs))
         return Ran(sessions, sum(map(len, dues)), tuple(lateness_s), _busy(cpu_s, time.monotonic() - begun))

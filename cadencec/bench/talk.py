@@ -38,7 +38,7 @@ class Talks:
     def __init__(self, plan: Plan, seed: int) -> None:
         self.plan, self.seed = plan, seed
         self._moves = Moves(plan)
-        self._described = _described(plan)
+        self._described = described(plan)
         self._made: dict[Transition, tuple[Unit, ...]] = {}
 
     def talk(self, who: int) -> Iterator[Unit]:
@@ -71,7 +71,7 @@ class Talks:
         return Unit(move.event, inputs, move.choices, steps)
 
 
-def _described(plan: Plan) -> dict[str, StageInput]:
+def described(plan: Plan) -> dict[str, StageInput]:
     """Return what is known of each input: as a stage takes it, or as its queue holds it."""
     found = {item.name: item for stage in plan.program.stages for item in stage.inputs}
     return {queue.name: StageInput(queue.name, queue.dtype) for queue in plan.program.queues} | found

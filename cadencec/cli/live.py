@@ -46,32 +46,43 @@ def _server_option(option: Option) -> Callable[[Command], Command]:
 @file_option("--spec", metavar="SPEC", text="The clock spec that the plan was compiled from.", required=True)
 @weights_option
 @policy_option
+@click.option("--seconds", type=click.FloatRange(min=0.1), metavar="SECONDS",
+              help="Length of a session by the clocks, 60 by default; with --live of a run, 5.")  # fmt: skip
+@click.option("--turns", type=click.IntRange(min=1), default=3, show_default=True, help="Turns of a session at least.")
+@click.option("--rounds", type=click.IntRange(min=1), default=5, show_default=True,
+              help="Sessions of each side that count, behind one of warm-up.")  # fmt: skip
+@click.option("--starts", type=click.IntRange(min=0), default=1, show_default=True,
+              help="Fresh processes of each side that show the time to the first output.")  # fmt: skip
+@click.option("--stages", is_flag=True, help="Take the adapter's own stages as stock, not its released loop.")
 @click.option("--live", is_flag=True, help="Run sessions in real time, each bringing a unit a cadence.")
 @click.option("--sessions", type=click.IntRange(min=1), multiple=True, metavar="N",
-              help="Run so many; by default the most with no unit late are looked for. Repeatable.")  # fmt: skip
-@click.option("--seconds", type=click.FloatRange(min=0.1), default=5.0, show_default=True, help="Length of a run.")
+              help="With --live: run so many; else the most with no unit late are looked for. Repeatable.")  # fmt: skip
 @click.option("--ahead", type=click.FloatRange(min=0), default=0.0, show_default=True, metavar="MS",
-              help="Milliseconds of each cadence that something else takes first.")  # fmt: skip
+              help="With --live: milliseconds of each cadence that something else takes first.")  # fmt: skip
 @click.option("--lanes", type=click.IntRange(min=0), metavar="COUNT",
-              help="Threads of the replay; 0 for the loop's own. By default what suits the pushes.")  # fmt: skip
-@click.option("--seed", type=int, default=0, show_default=True, help="Seed of the talk and its inputs.")
-@file_option("--plot", metavar="FILE", text="Also draw lateness over sessions (SVG); with --live.")
+              help="With --live: threads of the replay, 0 for the loop's own; else what suits the pushes.")  # fmt: skip
+@click.option("--seed", type=int, default=0, show_default=True, help="Seed of the pushes and their inputs.")
+@file_option("--plot", metavar="FILE", text="With --live: also draw lateness over sessions (SVG).")
 @set_option
 @json_option
-def bench_verb(as_json: bool, **given: Any) -> None:
-    """Time the replay of a plan against the stock model.
+def bench_verb(as_json: bool, **given: Any) -> int:
+    """Measure the replay of a plan against the stock model.
 
-    Both hear the same random talk: by default one push after the other, in turns. With --live, N sessions of the stock
-    loop, then N of the replay, each in real time.
+    Time and memory, each side in a process of its own, in turns, on the same session; outputs are compared bit for bit,
+    with exit code 3 where they differ. Stock is the released streaming loop where the adapter has it, in all its
+    variants, with the numerics of the spec and without. With --live, N sessions of the stock model, then N of the
+    replay, each in real time.
     """
-    from cadencec.bench import Request, bench_file, render, to_json
+    from cadencec.bench.bench import bench_file, render, to_json
+    from cadencec.bench.request import Request
 
     with streams.progress() as progress:
         found = bench_file(Request(**given), progress)
     if as_json:
-        streams.put_json("cadencec.bench/1", to_json(found))
+        streams.put_json(*to_json(found))
     else:
         streams.put(render(found))
+    return found.exit_code
 
 
 @click.command(

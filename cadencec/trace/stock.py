@@ -7,7 +7,7 @@ from contextlib import AbstractContextManager
 import torch
 from torch import Tensor
 
-from cadence_runtime.host.program import Program, Stage, StageRun, Step
+from cadence_runtime.host.program import Event, Program, Stage, StageRun, Step
 from cadencec.trace import draws
 from cadencec.trace.jobs import Job, Jobs
 from cadencec.trace.neutral import neutral
@@ -95,3 +95,15 @@ def restore_generators(states: tuple[Tensor, ...]) -> None:
     torch.set_rng_state(states[0])
     for state in states[1:]:
         torch.cuda.set_rng_state(state)
+
+
+def emitted(program: Program, event: Event) -> tuple[str, ...]:
+    """Return the outputs that an event gives its caller: those it names, or those that no later stage takes."""
+    if event.outputs:
+        return event.outputs
+    stages = {stage.name: stage for stage in program.stages}
+    names: list[str] = []
+    for position, run in enumerate(event.run):
+        later = {item.name for after in event.run[position + 1 :] for item in stages[after].inputs}
+        names += [name for name in stages[run].outputs if name not in later and name not in names]
+    return tuple(names)

@@ -10,13 +10,13 @@ from typing import Protocol, TypeVar
 import torch
 from torch import Tensor
 
-from cadence_runtime.host.program import Event, Program, StageRun, Step
+from cadence_runtime.host.program import Event, StageRun, Step
 from cadencec.trace import draws
 from cadencec.trace.jobs import Jobs
 from cadencec.trace.oracle import Oracle, running
 from cadencec.trace.runner import copy_of, generator_states
 from cadencec.trace.state import Value
-from cadencec.trace.stock import StockSession, restore_generators, stage_of
+from cadencec.trace.stock import StockSession, emitted, restore_generators, stage_of
 from cadencec.verify.queues import Queues
 
 Made = list[dict[str, Value]]
@@ -109,16 +109,4 @@ class Stages:
         else:
             self._queues.settle(step.after)
         found = {name: value for outputs in made for name, value in outputs.items()}
-        return {name: found[name] for name in _emitted(self._program, event) if name in found}
-
-
-def _emitted(program: Program, event: Event) -> tuple[str, ...]:
-    """Return the outputs that an event gives its caller: those it names, or those that no later stage takes."""
-    if event.outputs:
-        return event.outputs
-    stages = {stage.name: stage for stage in program.stages}
-    names: list[str] = []
-    for position, run in enumerate(event.run):
-        later = {item.name for after in event.run[position + 1 :] for item in stages[after].inputs}
-        names += [name for name in stages[run].outputs if name not in later and name not in names]
-    return tuple(names)
+        return {name: found[name] for name in emitted(self._program, event) if name in found}
