@@ -74,7 +74,7 @@ class Answers:
 
     def _first(self) -> dict[str, Any]:
         now_s = first_output(self.loop, self._rows(FIRST), self._side.seed, time.time)
-        return {"first_output_s": now_s - self._started_s, "has_torch": "torch" in sys.modules}
+        return {"first_output_s": now_s - self._started_s}
 
     def _session(self, *, save: bool) -> dict[str, Any]:
         if self._pushes is None:

@@ -180,4 +180,4 @@ def _unlike_itself(sides: Sequence[Running]) -> str | None:
 def _versions(plan: Plan, machine: Mapping[str, object]) -> dict[str, str]:
     found = {"cadencec": __version__, "python": platform.python_version()}
     found |= {name: version for name, version in plan.provenance.environment if name != "python"}
-    return found | ({"driver": str(machine["driver"])} if "driver" in machine else {})
+    return found | ({"driver": f"CUDA {machine['driver']}"} if "driver" in machine else {})

@@ -1,6 +1,7 @@
 """Did both sides say the same, bit for bit? Compared as they were written down by their processes."""
 
 from collections.abc import Sequence
+from itertools import zip_longest
 
 from cadence_runtime.cuda.arrays import RAW_BITS
 from cadencec.bench.rows import Array, Row
@@ -14,18 +15,16 @@ def first_difference(got: Sequence[Row], expected: Sequence[Row], events: Sequen
 
     Raises TraceError CAD3426 where the two have other names for outputs.
     """
-    for row, wanted in zip(got, expected, strict=False):
-        number = wanted.head["push"]
-        if row.head["push"] != number:
-            break
+    for row, wanted in zip_longest(got, expected):
+        number = min(each.head["push"] for each in (row, wanted) if each is not None)
+        if row is None or wanted is None or row.head != wanted.head:
+            return f"push {number + 1} (`{events[number]}`): outputs on one side only"
         found, right = ({array.name: array for array in each.arrays} for each in (row, wanted))
         check_names(loop, events[number], tuple(found), tuple(right))
         for name, array in right.items():
             if not _is_same(found[name], array):
                 what = difference(_read_as(found[name], array), tensor_of(array))
                 return f"push {number + 1} (`{events[number]}`), output `{name}`: {what}"
-    if len(got) != len(expected) or any(a.head != b.head for a, b in zip(got, expected, strict=True)):
-        return f"{len(got)} outputs instead of {len(expected)}, or others of the pushes"
     return None
 
 

@@ -7,9 +7,11 @@ A push begins with inputs on the host and ends with outputs on the host, on both
 
 import gc
 import hashlib
+import os
+import platform
 import time
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from typing import Any, Protocol
 
@@ -107,6 +109,14 @@ def frozen() -> Iterator[None]:
         yield
     finally:
         gc.unfreeze()
+
+
+def processor() -> str:
+    """Return what the system calls its processor, and how many cores this process may use."""
+    found = platform.machine()
+    with suppress(OSError, StopIteration), open("/proc/cpuinfo") as file:
+        found = next(line for line in file if line.startswith("model name")).partition(":")[2].strip()
+    return f"{found}, {len(os.sched_getaffinity(0))} cores"
 
 
 def host_peak_bytes() -> int | None:

@@ -3,7 +3,7 @@
 from typing import Any
 
 from cadence_runtime import Policy, Session, load
-from cadencec.bench.measure import host_peak_bytes
+from cadencec.bench.measure import host_peak_bytes, processor
 from cadencec.bench.rows import Array, Row, literal
 from cadencec.bench.side import Side
 
@@ -16,7 +16,7 @@ class ReplayLoop:
         every process's own."""
         self._side = side
         self._driver: Any = None
-        self._device = "cpu"
+        self._device = processor()
         if side.target == "cuda" and side.watched:
             from cadence_runtime.cuda import driver as door
 
@@ -28,8 +28,9 @@ class ReplayLoop:
         self._session: Session | None = None
 
     def facts(self) -> dict[str, Any]:
-        found: dict[str, Any] = {"device": self._device}
-        return found if self._driver is None else found | {"driver": self._version}
+        if self._driver is None:
+            return {"device": self._device}
+        return {"device": self._device, "driver": f"{self._version // 1000}.{self._version % 1000 // 10}"}
 
     def prepare(self, push: Row) -> Any:
         given = {array.name: self._taken(array) for array in push.arrays}

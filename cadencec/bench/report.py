@@ -25,6 +25,7 @@ def _lines(found: Comparison) -> Iterator[str]:
         f"a session: {found.session_s:.1f} s by the clocks, {found.turns} turns, {found.pushes} pushes of random "
         f"inputs; rounds in turns: {len(found.replay.session_s)}, behind a session of warm-up on each side"
     )
+    yield ", ".join(f"{name} {version}" for name, version in found.versions.items()) + f"; {found.date}"
     if found.numerics:
         yield "numerics: " + ", ".join(f"{name} {value}" for name, value in found.numerics)
     yield ""
@@ -60,7 +61,7 @@ def _sessions(found: Comparison) -> Iterator[str]:
         rounds = f"{whole.lowest:.3f} to {whole.highest:.3f}"
         shown = f"{Spread.of(first).median:.2f}" if first else GAP
         yield _row(f"  {side.name}", *numbers, shown, rounds, _times(found, side, None))
-    yield "  open: from the call to a session that can be pushed to; first: from a process's start to an output on the host"
+    yield "  open: until a session can be pushed to; first: from the start of a process to an output on the host"
     yield ""
 
 

@@ -12,5 +12,5 @@ def unknown(event: str, known: Sequence[str]) -> TraceError:
         f"the released loop has no event `{event}`",
         expected=", ".join(f"`{name}`" for name in known),
         got=f"`{event}`",
-        hint="name events as the adapter's own spec does, or hold the plan to its stages by `verify --stages`",
+        hint="name events as the adapter's own spec does, or hold the plan to its own stages by `--stages`",
     )

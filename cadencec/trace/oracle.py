@@ -62,7 +62,7 @@ def check_names(loop: str, event: str, got: Sequence[str], expected: Sequence[st
             f"{loop} has other names for the outputs of `{event}`",
             expected=_listed(expected),
             got=_listed(got),
-            hint="name outputs as the adapter's own spec does, or hold the plan to its stages by `verify --stages`",
+            hint="name outputs as the adapter's own spec does, or hold the plan to its own stages by `--stages`",
         )
 
 

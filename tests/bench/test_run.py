@@ -2,7 +2,7 @@
 
 import pytest
 
-from cadencec.bench.bench import largest
+from cadencec.bench.live import largest
 from cadencec.bench.run import LEAD_S, Conditions, Ran, run_replay, run_stock
 from cadencec.bench.stock import StockModel
 from cadencec.bench.talk import Talks, Unit
@@ -36,9 +36,8 @@ def clock(monkeypatch: pytest.MonkeyPatch) -> Clock:
 
 
 def stock(case: Case, clock: Clock, sessions: int, conditions: Conditions) -> Ran:
-    with loaded(case.plan) as plan:
-        model = StockModel(case.jobs, plan._player, has_draws=False)
-        return run_stock(model, Talks(case.plan, 1), sessions, conditions, clock, clock.sleep)
+    model = StockModel(case.jobs, has_draws=False)
+    return run_stock(model, Talks(case.plan, 1), sessions, conditions, clock, clock.sleep)
 
 
 def test_a_unit_alone_is_early_by_what_it_does_not_take(talk_case: Case, clock: Clock) -> None:

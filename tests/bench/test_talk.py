@@ -30,7 +30,7 @@ def test_a_talk_follows_from_its_seed_and_its_session(either: Case) -> None:
 def test_both_sides_come_to_the_same_state(either: Case) -> None:
     talks = Talks(either.plan, 3)
     with loaded(either.plan) as plan, plan.session(seed=5) as session:
-        talker = StockTalker(StockModel(either.jobs, plan._player, has_draws=True), seed=5)
+        talker = StockTalker(StockModel(either.jobs, has_draws=True), seed=5)
         for unit in islice(talks.talk(0), 60):
             session.push(unit.event, **{**unit.inputs, **unit.choices})  # type: ignore[arg-type]
             talker.push(unit)
@@ -42,19 +42,18 @@ def test_both_sides_come_to_the_same_state(either: Case) -> None:
 
 def test_sessions_of_one_stock_model_do_not_meet(either: Case) -> None:
     talks = Talks(either.plan, 3)
-    with loaded(either.plan) as plan:
-        model = StockModel(either.jobs, plan._player, has_draws=True)
+    model = StockModel(either.jobs, has_draws=True)
 
-        def alone(who: int) -> StockTalker:
-            talker = StockTalker(model, who)
-            for unit in islice(talks.talk(who), 20):
-                talker.push(unit)
-            return talker
+    def alone(who: int) -> StockTalker:
+        talker = StockTalker(model, who)
+        for unit in islice(talks.talk(who), 20):
+            talker.push(unit)
+        return talker
 
-        together = [StockTalker(model, who) for who in range(2)]
-        for units in zip(*(islice(talks.talk(who), 20) for who in range(2)), strict=True):
-            for talker, unit in zip(together, units, strict=True):
-                talker.push(unit)
-        for who in range(2):
-            state = alone(who).state
-            assert all(torch.equal(value, state[path]) for path, value in together[who].state.items())  # type: ignore[arg-type]
+    together = [StockTalker(model, who) for who in range(2)]
+    for units in zip(*(islice(talks.talk(who), 20) for who in range(2)), strict=True):
+        for talker, unit in zip(together, units, strict=True):
+            talker.push(unit)
+    for who in range(2):
+        state = alone(who).state
+        assert all(torch.equal(value, state[path]) for path, value in together[who].state.items())  # type: ignore[arg-type]

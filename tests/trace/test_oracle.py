@@ -68,7 +68,7 @@ def test_an_event_that_no_loop_knows() -> None:
         "CAD3424: the released loop has no event `chunk`\n"
         "  expected: `frame`, `turn`\n"
         "  got:      `chunk`\n"
-        "  hint:     name events as the adapter's own spec does, or hold the plan to its stages by `verify --stages`"
+        "  hint:     name events as the adapter's own spec does, or hold the plan to its own stages by `--stages`"
     )
 
 
@@ -80,7 +80,7 @@ def test_outputs_that_a_loop_names_otherwise() -> None:
         "CAD3426: the released loop has other names for the outputs of `chunk`\n"
         "  expected: `speech`, `score`\n"
         "  got:      `y`\n"
-        "  hint:     name outputs as the adapter's own spec does, or hold the plan to its stages by `verify --stages`"
+        "  hint:     name outputs as the adapter's own spec does, or hold the plan to its own stages by `--stages`"
     )
 
 

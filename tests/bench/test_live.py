@@ -1,4 +1,4 @@
-"""The verb `bench`: what it prints, draws and refuses."""
+"""The verb `bench --live`: what it prints, draws and refuses."""
 
 import json
 import xml.etree.ElementTree as ET
@@ -8,7 +8,8 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner, Result
 
-from cadencec.bench import Bench, render, to_json
+from cadencec.bench.bench import to_json as versioned
+from cadencec.bench.live_report import Live, render, to_json
 from cadencec.bench.plot import plot
 from cadencec.bench.run import Ran
 from cadencec.cli.app import app
@@ -16,7 +17,7 @@ from tests.bench.conftest import Case
 from tests.cli.conftest import ROOT, error_of
 
 RANS = tuple(Ran(sessions, 100, (-0.01,) * (100 - late) + (0.005,) * late, 0.5) for sessions, late in ((1, 0), (4, 25)))
-LIVE = Bench("m<1>", 0.032, 0.01, 5.0, 2, 7, RANS, RANS[:1], 1, 1)
+LIVE = Live("m<1>", 0.032, 0.01, 5.0, 2, 7, RANS, RANS[:1], 1, 1)
 
 
 def run(*arguments: object) -> Result:
@@ -36,17 +37,6 @@ def test_a_live_bench_as_text() -> None:
     )
 
 
-def test_pushes_in_turns_as_text() -> None:
-    found = Bench("m", None, 0.0, 5.0, None, 0, blocks=((0.0002, 0.0001), (0.0002, 0.0001)))
-    assert render(found) == (
-        "stock push      200.0 us\n"
-        "replay push     100.0 us\n"
-        "ratio           0.500     quartiles 0.500 to 0.500, 2 pairs of blocks"
-    )
-    assert render(replace(found, random_weights=True)) == f"m, random weights\n{render(found)}"
-    assert render(Bench("m", None, 0.0, 5.0, None, 0)) == "too few pushes to compare: give --seconds more"
-
-
 def test_random_weights_are_told() -> None:
     random = replace(LIVE, random_weights=True)
     assert render(random).startswith("m<1>, random weights: a unit every 32 ms")
@@ -55,7 +45,8 @@ def test_random_weights_are_told() -> None:
 
 
 def test_a_bench_as_json() -> None:
-    body = to_json(LIVE)
+    schema, body = versioned(LIVE)
+    assert schema == "cadencec.bench-live/1"
     assert body["most_sessions"] == {"stock": 1, "replay": 1}
     assert body["stock"][1] == {
         "sessions": 4,
@@ -77,17 +68,13 @@ def test_the_plot_has_a_point_for_each_run_and_stands_by_itself() -> None:
     assert "m<1>" in "".join(root.itertext())
 
 
-def test_both_kinds_run(talk_case: Case, tmp_path: Path) -> None:
+def test_sessions_run_on_both_sides(talk_case: Case, tmp_path: Path) -> None:
     files = [talk_case.plan_file, "--spec", talk_case.spec_file]
-    done = run(*files, "--seconds", "0.3", "--json")
-    assert done.exit_code == 0, done.output
-    blocks = json.loads(done.stdout)["blocks"]
-    assert blocks and all(pair["stock_s"] > 0 and pair["replay_s"] > 0 for pair in blocks)
     live = ["--live", "--sessions", "1", "--sessions", "3", "--seconds", "0.2", "--lanes", "0"]
     done = run(*files, *live, "--plot", tmp_path / "plot.svg", "--json")
     assert done.exit_code == 0, done.output
     body = json.loads(done.stdout)
-    assert body["schema"] == "cadencec.bench/1"
+    assert body["schema"] == "cadencec.bench-live/1"
     for side in ("stock", "replay"):
         assert [(ran["sessions"], ran["units"]) for ran in body[side]] == [(1, 10), (3, 30)]
     assert (tmp_path / "plot.svg").read_text().startswith("<svg")
@@ -100,7 +87,7 @@ def test_the_largest_number_is_looked_for(talk_case: Case, monkeypatch: pytest.M
         def ran(model: object, talks: object, sessions: int, conditions: object, limit: int = limit) -> Ran:
             return Ran(sessions, 1, (float(sessions - limit),), 0.0)
 
-        monkeypatch.setattr(f"cadencec.bench.bench.{name}", ran)
+        monkeypatch.setattr(f"cadencec.bench.live.{name}", ran)
     done = run(talk_case.plan_file, "--spec", talk_case.spec_file, "--live", "--json")
     assert json.loads(done.stdout)["most_sessions"] == {"stock": 3, "replay": 9}
 
@@ -140,15 +127,15 @@ def test_what_cannot_be_benched_is_refused(talk_case: Case, pipeline_case: Case,
     assert error_of(run(*talk, "--live", "--plot", tmp_path / "none" / "plot.svg", "--json"))["code"] == "CAD9204"
 
 
-def test_a_plan_for_cuda_is_not_benched_here(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_plan_for_cuda_is_not_benched_live(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("cadencec.bench.bench.check_spec", lambda plan, spec: None)
     plan = ROOT / "plans" / "growing-kv-cat.cuda-sm90.format-1.0.2026-12-01.plan"
-    error = error_of(run(plan, "--spec", ROOT / "tests" / "cases" / "01_growing_kv_cat.yaml", "--json"))
+    error = error_of(run(plan, "--spec", ROOT / "tests" / "cases" / "01_growing_kv_cat.yaml", "--live", "--json"))
     assert error == {
         "code": "CAD9721",
-        "what": "only plans for the cpu can be benched",
+        "what": "only plans for the cpu can be benched live",
         "expected": "cpu",
         "got": "cuda",
         "at": None,
-        "hint": None,
+        "hint": "without `--live`, plans for CUDA are benched too",
     }
