@@ -83,7 +83,9 @@ def _push(event: str, one: dict[str, Any]) -> str:
 
 
 def _mb(size_bytes: int | None) -> str:
-    return GAP if size_bytes is None else f"{size_bytes / 1e6:,.1f}"
+    if size_bytes is None:
+        return GAP
+    return f"{size_bytes / 1e6:,.{1 if size_bytes >= 10e6 else 3}f}"
 
 
 def read(path: str) -> dict[str, Any]:

@@ -61,16 +61,16 @@ def test_a_table_of_one_comparison() -> None:
     _, line, replay, stock, _, conditions = table([BENCH]).splitlines()
     assert line == "|" + " --- |" * 10
     assert replay == (
-        "| m, **random weights** | replay | frame 2.000 (1.000 to 3.457) | - | 2.000 | - | - | - | 1,234.6 | 5.0 |"
+        "| m, **random weights** | replay | frame 2.000 (1.000 to 3.457) | - | 2.000 | - | - | - | 1,234.6 | 5.000 |"
     )
     assert stock == (
-        "|  | released, no numerics | frame 2.000 (1.000 to 3.457) | 3.12 | 2.000 | 3.12 | 4.00 | - | 1,234.6 | 5.0 |"
+        "|  | released, no numerics | frame 2.000 (1.000 to 3.457) | 3.12 | 2.000 | 3.12 | 4.00 | - | 1,234.6 | 5.000 |"
     )
     assert conditions == (
         "* m, **random weights**: 1,000 outputs bit-identical to the released loop (`plain`). Numerics: "
-        "cudnn_deterministic true. Plan: 3.0 MB with 0.0 MB of weights in it and 2.0 MB apart, 1,122 keys, 10,000 "
-        "nodes; 7.0 MB of memory predicted, 8.0 MB with every key resident. Session: 60.0 s, 3 turns, 1,000 pushes, "
-        "seed 0; 3 rounds. abacus; cadencec 1, driver CUDA 13.0; 2026-12-06."
+        "cudnn_deterministic true. Plan: 3.000 MB with 0.000 MB of weights in it and 2.000 MB apart, 1,122 keys, "
+        "10,000 nodes; 7.000 MB of memory predicted, 8.000 MB with every key resident. Session: 60.0 s, 3 turns, "
+        "1,000 pushes, seed 0; 3 rounds. abacus; cadencec 1, driver CUDA 13.0; 2026-12-06."
     )
 
 
