@@ -62,9 +62,9 @@ def test_choices_are_numbered_from_0_in_their_order(ranges: list[tuple[int, int]
     assert numbers == list(range(len(numbers)))
 
 
-@pytest.mark.parametrize("value", [-1, 2, HASH_PERIOD, HASH_PERIOD + 1])
-def test_what_is_not_offered_has_no_number(value: int) -> None:
-    assert choices_number(Event("push", choices=(Choice("n", 0, 2),)), (value,)) is None
+@pytest.mark.parametrize("values", [(-1,), (2,), (HASH_PERIOD,), (HASH_PERIOD + 1,), (), (0, 0)])
+def test_what_is_not_offered_has_no_number(values: tuple[int, ...]) -> None:
+    assert choices_number(Event("push", choices=(Choice("n", 0, 2),)), values) is None
 
 
 def test_to_ask_a_guard_costs_its_letters() -> None:

@@ -13,6 +13,8 @@ from cadence_runtime.host.program import Event
 
 def choices_number(event: Event, choices: Sequence[int]) -> int | None:
     """Return which of all choices of an event these are; None for some that it does not offer."""
+    if len(choices) != len(event.choices):
+        return None
     number = 0
     for choice, value in zip(event.choices, choices, strict=True):
         if not choice.lower <= value < choice.upper:
