@@ -121,7 +121,8 @@ def _invalid(policy: Policy, path: str, reason: str) -> IncompatibleError:
 
 
 def _altered(digests: Mapping[str, str], path: str, error: Exception) -> IncompatibleError:
-    names = [f"`{name}`" for name in digests if f"mismatch for '{name}'" in str(error)]
+    said = str(error).replace("\\", "")  # quotes in a digest that is shown as bytes escape those around the names
+    names = [f"`{name}`" for name in digests if f"mismatch for '{name}'" in said]
     return IncompatibleError(
         "CAD6023",
         "the plan or its weights are not those that were signed",

@@ -11,9 +11,12 @@ from hypothesis import strategies as st
 
 from cadence_runtime.errors import PlanError
 from cadence_runtime.format import check_tape, closure
+from cadence_runtime.format.check_graphs import graph_errors
 from cadence_runtime.format.choices import choices_number
 from cadence_runtime.format.closure import check_closure
 from cadence_runtime.format.cubin import Cubin, CubinError, read_cubin
+from cadence_runtime.format.cuda import GraphNode, KernelNode, MemcpyNode, MemsetNode
+from cadence_runtime.format.graphs import decode_graphs, encode_graphs
 from cadence_runtime.format.happening import Budget, TooMuchWorkError, push
 from cadence_runtime.format.plan import Plan
 from cadence_runtime.format.tape import View
@@ -21,7 +24,7 @@ from cadence_runtime.format.tapes import decode_tapes, encode_tapes
 from cadence_runtime.host.expression import parse
 from cadence_runtime.host.program import Choice, Event
 from tests.format.cubins import cubin
-from tests.format.plans import example
+from tests.format.plans import cuda_example, example
 
 PLAN = example(steps=1)
 HASH_PERIOD = 2**61 - 1
@@ -51,6 +54,20 @@ def test_views_of_equal_numbers_by_hash_are_compared_a_few_times_each(monkeypatc
     data = encode_tapes([replace(tape, ops=(op, *tape.ops[1:]))])
     decode_tapes(data)
     assert compared < 4 * len(views)
+
+
+@pytest.mark.parametrize("kind", [KernelNode, MemsetNode, MemcpyNode])
+def test_no_node_of_a_graph_is_hashed(kind: type[GraphNode], monkeypatch: pytest.MonkeyPatch) -> None:
+    plan = cuda_example()
+    data = encode_graphs(plan.cuda)
+
+    def hashed(self: GraphNode) -> int:
+        raise AssertionError("a plan can make the hashes of its numbers equal")
+
+    monkeypatch.setattr(kind, "__hash__", hashed)
+    part = decode_graphs(data, len(plan.blobs))
+    assert part == plan.cuda
+    assert list(graph_errors(replace(plan, cuda=part))) == []
 
 
 @given(st.lists(st.tuples(st.integers(-3, 3), st.integers(1, 3)), max_size=4))

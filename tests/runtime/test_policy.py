@@ -7,6 +7,7 @@ import subprocess
 import sys
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, replace
+from hashlib import sha256
 from importlib import import_module
 from pathlib import Path
 
@@ -19,6 +20,7 @@ from model_signing import signing, verifying
 from cadence_runtime import Policy, check, load
 from cadence_runtime.check import open_plan
 from cadence_runtime.errors import CadenceError, IncompatibleError, UsageError
+from cadence_runtime.signature import faults
 from cadencec.compile.job import Request, compile_file
 from cadencec.sign import Signer, sign_file
 from tests.cases.driver import spec_path
@@ -131,6 +133,15 @@ def test_another_plan_in_its_place(release: Release) -> None:
     compile_file(request, lambda *_: None)
     load(release.plan).close()
     assert (refusal(release).code, refusal(release).got) == ("CAD6023", "other bytes in `model.cpu.plan`")
+
+
+@pytest.mark.parametrize("byte", [b"'", b'"', b"\\", b"\n", b"\0"])
+def test_other_bytes_are_named_whatever_their_digest(release: Release, byte: bytes) -> None:
+    digests = {file.name: sha256(file.read_bytes()).hexdigest() for file in (release.plan, release.weights)}
+    assert list(faults(release.policy, str(release.plan), digests)) == []
+    altered = digests | {release.plan.name: byte.hex() * 32}
+    (fault,) = faults(release.policy, str(release.plan), altered)
+    assert fault.got == "other bytes in `model.cpu.plan`"
 
 
 def test_a_plan_under_another_name(release: Release) -> None:

@@ -56,7 +56,7 @@ def graph_errors(plan: Plan) -> Iterator[PlanError]:
     size = max((section.offset + section.size_bytes for section in plan.sections), default=0)
     yield from launch_errors(plan, part)
     yield from _bad_part(plan, part, size)
-    seen: set[GraphNode] = set()
+    seen: set[int] = set()
     for number, graph in enumerate(part.graphs):
         yield from _bad_graph(part, graph, size, f"graph {number}", seen)
 
@@ -157,12 +157,12 @@ def _bad_code(kernel: Kernel, declared: tuple[tuple[int, int], ...], cubin: Cubi
         yield _error("CAD5703", what, shown(parameters), shown(declared), at)
 
 
-def _bad_graph(part: CudaPart, graph: Graph, size: int, where: str, seen: set[GraphNode]) -> Iterator[PlanError]:
-    """`seen` has the nodes that were looked at: graphs have most in common."""
+def _bad_graph(part: CudaPart, graph: Graph, size: int, where: str, seen: set[int]) -> Iterator[PlanError]:
+    """`seen` has the ids of the nodes that were looked at: graphs have most in common, and a reader makes each once."""
     yield from _bad_ops(graph, where)
-    for node in dict.fromkeys(graph.nodes):
-        if isinstance(node, KernelNode) and node not in seen:
-            seen.add(node)
+    for node in graph.nodes:
+        if isinstance(node, KernelNode) and id(node) not in seen:
+            seen.add(id(node))
             yield from _bad_launch(part, node, graph, where)
     yield from _bad_relocations(graph, size, where)
     before, after, *_ = edges = columns(graph.edges, EDGE_WORDS)

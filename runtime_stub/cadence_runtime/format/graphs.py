@@ -211,9 +211,10 @@ class _Reader:
         self.strings: list[bytes] = []
         self._texts: dict[int, str] = {}
         self.pool: list[GraphNode] = []
+        self._raw_nodes: set[bytes] = set()
         self._asked: list[int] = []  # the strings that were asked for before the nodes
         self._node_strings: list[tuple[int, ...]] = []  # of each node of the pool, in which order they were numbered
-        self._attributes: dict[tuple[int, ...], tuple[tuple[int, bytes], ...]] = {}
+        self._attributes: dict[bytes, tuple[tuple[tuple[int, bytes], ...], tuple[int, ...]]] = {}
         self._string_order, self._node_order = _FirstUse(), _FirstUse()
 
     def part(self, with_launches: bool) -> CudaPart:
@@ -228,7 +229,7 @@ class _Reader:
         snapshots = tuple(self._snapshot() for _ in range(self.words.count("snapshots", 4)))
         self._string_order(self._asked)
         launch = (len(kernels), *[MAX + 1] * 7, len(self.strings))
-        self.pool = [self._node(launch) for _ in range(self.words.count("nodes", 6))]
+        self.pool = [self._pooled(launch) for _ in range(self.words.count("nodes", 6))]
         graphs = tuple(self._graph() for _ in range(self.words.count("graphs", 6)))
         launches = self._launches(len(graphs)) if with_launches else ()
         return CudaPart(base, capability, driver, images, variables, kernels, graphs, snapshots, launches)
@@ -237,7 +238,7 @@ class _Reader:
         """Raise PlanError CAD5204 unless everything stands where writing the part again would put it."""
         complete = (self._string_order.used, self._node_order.used) == (len(self.strings), len(self.pool))
         in_order = self._string_order.in_order and self._node_order.in_order
-        once = len(set(self.strings)) == len(self.strings) and len(set(self.pool)) == len(self.pool)
+        once = len(set(self.strings)) == len(self.strings) and len(self._raw_nodes) == len(self.pool)
         if not (complete and in_order and once):
             raise PlanError(
                 "CAD5204",
@@ -307,6 +308,13 @@ class _Reader:
         blob = self.words.take(0, self.blobs + 1, "a blob")
         return Snapshot(name, offset, size, blob - 1 if blob else None)
 
+    def _pooled(self, launch: Sequence[int]) -> GraphNode:
+        """Read a node of the pool and keep its bytes: a plan can make the hashes of numbers equal, and not of bytes."""
+        start = self.words.position
+        node = self._node(launch)
+        self._raw_nodes.add(self.words.since(start))
+        return node
+
     def _node(self, launch: Sequence[int]) -> GraphNode:
         """Read a node of the pool; `launch` are the upper ends of what a launch begins with."""
         kind = self.words.take(0, 3, "a kind of node")
@@ -322,16 +330,18 @@ class _Reader:
 
     def _launch_attributes(self) -> tuple[tuple[tuple[int, bytes], ...], tuple[int, ...]]:
         """Return the attributes of a launch, and the numbers of their strings. Most launches have the same few."""
+        start = self.words.position
         row = self.words.many(2 * self.words.count("attributes", 2), "attributes")
-        if row not in self._attributes:
+        raw = self.words.since(start)
+        if raw not in self._attributes:
             pairs = tuple(zip(row[::2], row[1::2], strict=True))
             for name, number in pairs:
                 if name >= MAX_ATTRIBUTE:
                     raise self.words.out_of_range("an attribute", 0, MAX_ATTRIBUTE, name)
                 if number >= len(self.strings):
                     raise self.words.out_of_range("a string", 0, len(self.strings), number)
-            self._attributes[row] = tuple((name, self.strings[number]) for name, number in pairs)
-        return self._attributes[row], row[1::2]
+            self._attributes[raw] = tuple((name, self.strings[number]) for name, number in pairs), row[1::2]
+        return self._attributes[raw]
 
     def _graph(self) -> Graph:
         offset, step = self.words.many(2, "philox")
