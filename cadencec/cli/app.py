@@ -67,7 +67,7 @@ def compile_verb(as_json: bool, dump_tape: bool, **given: Any) -> None:
     from cadencec.compile import Request, compile_file, render, to_json
 
     with streams.progress() as progress:
-        report = compile_file(Request(**given), progress)
+        report = compile_file(Request(dump_tape=dump_tape, **given), progress)
     for warning in report.compiled.warnings:
         streams.say(f"warning: {warning}")
     if as_json:

@@ -43,6 +43,7 @@ class Request:
     cache: str | None = None
     no_cache: bool = False
     sign: str | None = None
+    dump_tape: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -110,6 +111,7 @@ def compile_file(request: Request, progress: Progress) -> Report:
         switches=switches,
         embed_weights=request.embed_weights,
         cache=cache_of(request, plan_file),
+        keep_recorded=request.dump_tape,
         progress=clock,
     )
     clock("write", 0, 1)

@@ -72,7 +72,7 @@ def keys(plan: Plan) -> set[object]:
 def ops(report: Report) -> dict[str, int]:
     """Return the number of ops over all tapes, as recorded and as replayed."""
     return {
-        "recorded": sum(len(tape.ops) for tape in report.compiled.recorded),
+        "recorded": report.compiled.recorded_ops,
         "replayed": sum(len(tape.ops) for tape in report.compiled.plan.tapes),
     }
 

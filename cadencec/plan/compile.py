@@ -24,6 +24,7 @@ from cadencec.passes.program import Program
 from cadencec.plan.assemble import Traced, assemble
 from cadencec.plan.external import externalise
 from cadencec.plan.holdable import require_holdable
+from cadencec.plan.pool import TapePool
 from cadencec.plan.published import load_published
 from cadencec.plan.release import digests, read_release
 from cadencec.spec.spec import Spec
@@ -58,11 +59,13 @@ def silent(phase: str, done: int, total: int) -> None:
 
 @dataclass(frozen=True, slots=True)
 class CompiledPlan:
-    """A plan, and what a report shows besides. `recorded` has the first recording behind each tape, before any pass;
-    `unplanned_bytes` is what torch still allocates in the replay of each tape; `notes` are what the target tells."""
+    """A plan, and what a report shows besides. `recorded` has the first recording behind each tape, before any pass,
+    where recordings were to be kept; `recorded_ops` counts the ops of them all; `unplanned_bytes` is what torch still
+    allocates in the replay of each tape; `notes` are what the target tells."""
 
     plan: Plan
     recorded: tuple[Tape, ...]
+    recorded_ops: int
     unplanned_bytes: tuple[int, ...]
     notes: tuple[str, ...] = ()
 
@@ -75,7 +78,7 @@ class CompiledPlan:
         )
 
 
-def compile_spec(
+def compile_spec(  # noqa: PLR0913 - all but the first have names and defaults
     spec: Spec,
     *,
     target: Target = "cpu",
@@ -84,13 +87,14 @@ def compile_spec(
     cache: Path | None = None,
     node_limit: int = DEFAULT_NODE_LIMIT,
     walk_events: int = WALK_EVENTS,
+    keep_recorded: bool = False,
     progress: Progress = silent,
 ) -> CompiledPlan:
     """Trace the spec's model at every key, compare each tape with the stock model, and return the plan.
 
     `switches` are the passes that run; `node_limit` bounds the search; captures for CUDA are kept in the folder
-    `cache`, or nowhere. Raises TraceError, TimelineError or TargetError. Random generators and numeric switches are put
-    back.
+    `cache`, or nowhere; recordings stay in memory if `keep_recorded`. Raises TraceError, TimelineError or TargetError.
+    Random generators and numeric switches are put back.
     """
     build(spec.program, where=spec.where)  # what cannot be proven is refused before any model is built
     require_target(target)
@@ -103,7 +107,7 @@ def compile_spec(
         check_same_weights(traced.weights, stock.weights, "two builds of the model are not equal", _SEED_HINT)
         # A dictionary of its own: large constants join the weights of the plan, not those of the model.
         weights = replace(traced.weights, tensors=dict(traced.weights.tensors))
-        kept = _Kept(weights, switches, device, traced.jobs, backend)
+        kept = _Kept(weights, switches, device, traced.jobs, backend, keep_recorded)
         found = _explore(spec, traced, stock, kept, node_limit, progress)
         walked = _walk(kept, found, traced.weights, fresh, walk_events, progress)
         plan = assemble(
@@ -111,7 +115,7 @@ def compile_spec(
             Traced(
                 leaves=traced.jobs.leaves,
                 exploration=found,
-                tapes=tuple(kept.tapes),
+                tapes=tuple(kept.pool.tapes),
                 lowered=kept.lowered,
                 constants=kept.constants,
                 weights=weights,
@@ -128,7 +132,8 @@ def compile_spec(
         else:
             plan = backend.finish(plan)
     unplanned = tuple(item.unplanned_bytes for item in kept.lowered)
-    return CompiledPlan(plan, tuple(kept.recorded), unplanned, () if backend is None else tuple(backend.warnings))
+    notes = () if backend is None else tuple(backend.warnings)
+    return CompiledPlan(plan, tuple(kept.recorded), kept.recorded_ops, unplanned, notes)
 
 
 @dataclass(frozen=True, slots=True)
@@ -178,7 +183,7 @@ def _explore(spec: Spec, traced: _Built, stock: _Built, kept: "_Kept", limit: in
 
 def _walk(kept: "_Kept", found: Exploration, own: Weights, fresh: _Built, events: int, progress: Progress) -> Walked:
     progress("walk", 0, events)
-    tapes = Tapes(found, tuple(kept.tapes), kept.constants.__getitem__, kept.weights)
+    tapes = Tapes(found, tuple(kept.pool.tapes), kept.constants.__getitem__, kept.weights)
     scratch = kept.weights.history.overwritten
     try:
         walked = walk(tapes, fresh.jobs, kept.device, events=events, seed=WALK_SEED, note=kept.outputs.note)
@@ -191,16 +196,18 @@ def _walk(kept: "_Kept", found: Exploration, own: Weights, fresh: _Built, events
 
 @dataclass(slots=True)
 class _Kept:
-    """Finishes what is recorded: passes, comparison, scratch; equal tapes are kept once."""
+    """Finishes what is recorded: passes, comparison, scratch."""
 
     weights: Weights
     switches: frozenset[str]
     device: torch.device
     jobs: Jobs
     backend: Backend | None
-    tapes: dict[Tape, int] = field(default_factory=dict)
+    keep_recorded: bool
+    pool: TapePool = field(default_factory=TapePool)
     lowered: list[Lowered] = field(default_factory=list)
     recorded: list[Tape] = field(default_factory=list)
+    recorded_ops: int = 0
     constants: dict[str, Tensor] = field(default_factory=dict)
     numerics: dict[str, str] = field(default_factory=dict)
     outputs: Outputs = field(default_factory=Outputs)
@@ -227,11 +234,13 @@ class _Kept:
             self.outputs.note(found.key.stage, dict(zip(names, execution.outputs, strict=True)))
         self.numerics.update(recording.numerics)
         self.constants.update(program.constants)
-        index = self.tapes.setdefault(program.tape, len(self.tapes))
+        index = self.pool.add(program.tape)
         if index == len(self.lowered):
             require_holdable(program.tape)
             self.lowered.append(lower(program.tape) if self.backend is None else NOT_LOWERED)
-            self.recorded.append(recording.tape)
+            self.recorded_ops += len(recording.tape.ops)
+            if self.keep_recorded:
+                self.recorded.append(recording.tape)
         if self.backend is not None:
             self.backend.add(self._finding(found, program))
         return index
@@ -255,7 +264,7 @@ class _Kept:
     def fidelity(self, walked: Walked) -> Fidelity:
         """Return what was compared."""
         return Fidelity(
-            tapes=len(self.tapes),
+            tapes=len(self.pool.tapes),
             values_per_tape=self.fewest,
             walk_events=walked.events,
             outputs_compared=self.outputs.compared,

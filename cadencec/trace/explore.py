@@ -128,7 +128,7 @@ class _Search:
         self.leaves.check(configuration, tracks.forms, INIT, tracks.seen)
         self._capture(Key(INIT, (), (), ()), recorded, tracks)
         self.root = tracks
-        self._arrive(configuration, tracks.copy(), (0, ()))
+        self._arrive(configuration, tracks, (0, ()))
 
     def expand(self, item: tuple[int, Node, Tracks | None]) -> None:
         """Follow every push that may happen at a node."""
@@ -286,7 +286,7 @@ class _Search:
         self.origins.append(origin)
         is_held = self.held_bytes + tracks.size_bytes <= HELD_BYTES
         self.held_bytes += tracks.size_bytes if is_held else 0
-        self.waiting.append((index, node, tracks if is_held else None))
+        self.waiting.append((index, node, tracks.copy() if is_held else None))
         return index
 
     def _check_limits(self, node: Node) -> None:

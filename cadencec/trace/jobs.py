@@ -17,13 +17,13 @@ from cadencec.trace.state import Sample, Value, flatten, skeleton
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
-    """What a job did: its outputs, the nest of the new state, all declared leaves, and what the model returned: every
-    leaf by path, and the positions of those that are declared."""
+    """What a job did: its outputs, the nest of the new state, all declared leaves, and what the model returned: the
+    paths of its leaves, and the positions of those that are declared."""
 
     outputs: tuple[Value, ...]
     template: object
     values: tuple[Value, ...]
-    seen: Mapping[str, Value]
+    seen: tuple[str, ...]
     returned: frozenset[int]
 
 
@@ -124,7 +124,7 @@ class Jobs:
     def _nest(self, state: object, outputs: tuple[Value, ...], name: str) -> Outcome:
         seen = flatten(state, f"the state after `{name}`")
         values = self.leaves.read(seen, name, self.model.line_of(name))
-        return Outcome(outputs, skeleton(state), values, seen, frozenset(self._all))
+        return Outcome(outputs, skeleton(state), values, tuple(seen), frozenset(self._all))
 
     def _part(self, call: StageCall, args: Mapping[str, int], reads: tuple[int, ...], writes: tuple[int, ...]) -> Run:
         """Give a stage the leaves that it reads, as it knows them, and take back those that it changed."""
@@ -143,7 +143,7 @@ class Jobs:
                 value = changed[declared[i].whole]
                 values[i] = value if i in single else row_of(value, declared[i].row)
             flat = flatten_outputs(outputs, call.stage)
-            return Outcome(flat, sample.template, tuple(values), given | changed, frozenset(returned))
+            return Outcome(flat, sample.template, tuple(values), tuple(given | changed), frozenset(returned))
 
         return run
 

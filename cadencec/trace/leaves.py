@@ -10,7 +10,7 @@ written at its new length, row 3 still waits with its old one.
     att (3, 8, t, 64), indexed by `denoise`   ->   leaves `att[0]`, `att[1]`, `att[2]`, each (8, t, 64)
 """
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 import torch
@@ -90,11 +90,9 @@ class Leaves:
         known = {leaf.whole for leaf in self.declared}
         return [path for path, value in state.items() if value is not None and path not in known]
 
-    def check(
-        self, configuration: Configuration, forms: Sequence[Form], after: str, state: Mapping[str, Value]
-    ) -> None:
-        """Compare the forms of the leaves with what the spec says of a configuration. `state` are all leaves that the
-        model returned, for messages. Raises TraceError (CAD3504 to CAD3507) for each that differs."""
+    def check(self, configuration: Configuration, forms: Sequence[Form], after: str, state: Collection[str]) -> None:
+        """Compare the forms of the leaves with what the spec says of a configuration. `state` are the paths of all
+        leaves that the model returned, for messages. Raises TraceError (CAD3504 to CAD3507) for each that differs."""
         errors: list[CadenceError] = []
         for leaf, form in zip(self.declared, forms, strict=True):
             error = self._difference(leaf, configuration, form, after, state)
@@ -105,10 +103,10 @@ class Leaves:
     def fit(self, configuration: Configuration, forms: Sequence[Form]) -> bool:
         """Return whether the forms of the leaves are what the spec says of a configuration."""
         rows = zip(self.declared, forms, strict=True)
-        return all(self._difference(leaf, configuration, form, "", {}) is None for leaf, form in rows)
+        return all(self._difference(leaf, configuration, form, "", ()) is None for leaf, form in rows)
 
     def _difference(
-        self, leaf: Declared, configuration: Configuration, form: Form, after: str, state: Mapping[str, Value]
+        self, leaf: Declared, configuration: Configuration, form: Form, after: str, state: Collection[str]
     ) -> CadenceError | None:
         if leaf.counter is not None:
             return _counter_difference(leaf, configuration.counters[leaf.position], form, after, self.where)
@@ -187,7 +185,7 @@ def _describe_form(form: Form) -> str:
     return "None" if form.kind == "none" else f"{form.kind} {form.text}"
 
 
-def _missing(leaf: Declared, after: str, state: Mapping[str, Value], where: Where) -> TraceError:
+def _missing(leaf: Declared, after: str, state: Collection[str], where: Where) -> TraceError:
     return TraceError(
         "CAD3504",
         f"the state after `{after}` has no leaf `{leaf.whole}`",

@@ -72,7 +72,7 @@ class Recorded:
 @dataclass(slots=True)
 class Tracks:
     """Sessions side by side at one node. `forms` are those of the leaves; `passed` the outputs of earlier stages of the
-    event, by track and name; `output_forms` those of the last run; `seen` the leaves of the last state; `first` is the
+    event, by track and name; `output_forms` those of the last run; `seen` the paths of the last state; `first` is the
     number of the first track."""
 
     samples: list[Sample]
@@ -80,7 +80,7 @@ class Tracks:
     passed: list[dict[str, Value]] = field(default_factory=list)
     passed_forms: dict[str, Form] = field(default_factory=dict)
     output_forms: tuple[Form, ...] = ()
-    seen: Mapping[str, Value] = field(default_factory=dict)
+    seen: tuple[str, ...] = ()
     first: int = 0
 
     def copy(self) -> "Tracks":

@@ -53,12 +53,15 @@ def test_all_weights_that_tapes_read_are_in_the_plan(tmp_path):
         assert weight.offset % 256 == 0
 
 
-def test_the_first_recording_behind_each_tape_is_kept(tmp_path):
-    _, done = compiled(tmp_path, BODY, LINEAR)
+def test_the_first_recording_behind_each_tape_is_kept_where_it_is_asked_for(tmp_path):
+    _, done = compiled(tmp_path, BODY, LINEAR, keep_recorded=True)
     assert [tape.stage for tape in done.recorded] == [tape.stage for tape in done.plan.tapes]
     assert sum(len(tape.ops) for tape in done.recorded) > sum(len(tape.ops) for tape in done.plan.tapes)
     assert done.plan.captures[done.plan.init].key.stage == INIT
     assert len(done.unplanned_bytes) == len(done.plan.tapes)
+    _, other = compiled(tmp_path, BODY, LINEAR)
+    assert other.recorded == () and other.plan == done.plan
+    assert other.recorded_ops == done.recorded_ops == sum(len(tape.ops) for tape in done.recorded)
 
 
 def test_progress_names_the_phases_in_order(tmp_path):

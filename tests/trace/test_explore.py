@@ -1,6 +1,9 @@
 """The search: which nodes and keys there are, and what stops it."""
 
+import gc
+
 import pytest
+from torch import Tensor
 
 from cadence_runtime.format.plan import INIT, RESET, TensorForm
 from cadence_runtime.format.tape import Literal
@@ -49,6 +52,28 @@ def test_growth_is_one_key_a_length_and_reset_finds_the_first_again(tmp_path):
     assert [node.configuration.lengths for node in done.plan.nodes] == [(0,), (2,), (4,)]
     assert stages(done.plan).count("step") == 3
     assert {t.target for t in done.plan.transitions if t.event == 1} == {0}
+
+
+def test_a_node_that_waits_holds_its_leaves_and_not_the_buffers_that_the_model_cut_them_from(tmp_path):
+    body = """
+    counters: {n: 0}
+    regions: {h: {shape: [2, 4]}}
+    stages: {step: {inputs: {x: {dtype: float32}}, outputs: [y]}}
+    events:
+      frame: {choose: {c: 1..3}, inputs: {x: [c, 4]}, run: [step], do: {n: c}}
+    """
+    code = SUM.replace('{"h": state["h"] + x}, state["h"] * 2', '{"h": cut(state["h"] + x.sum(0))}, cut(x)')
+    code = code.replace("class Model", "def cut(x): return torch.cat([x, torch.zeros(999, 4)])[:len(x)]\n\nclass Model")
+    waiting, buffers = [], []
+
+    def look(phase: str, done: int, known: int) -> None:
+        waiting.append(phase == "trace" and known - done)
+        found = (each for each in gc.get_objects() if issubclass(type(each), Tensor))
+        buffers.extend(each for each in found if each.untyped_storage().nbytes() >= 999 * 16)
+
+    compiled(tmp_path, body, code, progress=look)
+    assert max(waiting) == 3
+    assert buffers == []
 
 
 def test_states_that_are_not_held_are_made_again(tmp_path, monkeypatch):
