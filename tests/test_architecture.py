@@ -55,6 +55,7 @@ RUNTIME_IMPORTS: dict[str, tuple[str, ...]] = {
     "cadence_runtime.errors": (),
     "cadence_runtime.frozen": (),
     "cadence_runtime.threads": (),
+    "cadence_runtime.residency": (),
     "cadence_runtime.host": ("cadence_runtime.errors", "cadence_runtime.frozen"),
     "cadence_runtime.format": (
         "cadence_runtime.errors",
@@ -66,6 +67,7 @@ RUNTIME_IMPORTS: dict[str, tuple[str, ...]] = {
         "cadence_runtime.errors",
         "cadence_runtime.frozen",
         "cadence_runtime.threads",
+        "cadence_runtime.residency",
         "cadence_runtime.host",
         "cadence_runtime.format",
         "numpy",
@@ -76,6 +78,7 @@ RUNTIME_IMPORTS: dict[str, tuple[str, ...]] = {
         "cadence_runtime.errors",
         "cadence_runtime.frozen",
         "cadence_runtime.threads",
+        "cadence_runtime.residency",
         "cadence_runtime.host",
         "cadence_runtime.format",
         "cuda",

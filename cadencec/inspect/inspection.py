@@ -6,6 +6,7 @@ from dataclasses import asdict, dataclass
 from typing import Any
 
 from cadence_runtime.cuda.compatibility import executable_bytes, graph_bytes, kernels_bytes
+from cadence_runtime.cuda.needs import Needs
 from cadence_runtime.errors import raise_all
 from cadence_runtime.format.file import CODECS
 from cadence_runtime.format.outline import Outline, read_outline
@@ -90,8 +91,9 @@ class Image:
 class Cuda:
     """The CUDA part: nodes and relocations counted over all graphs, and the nodes of each capture. The device memory
     that a load takes is predicted: the arena, and an executable for each graph that runs, `largest_executable_bytes` at
-    least, and `kernels_bytes` for local memory and code (None where the plan does not say); the context comes on
-    top."""
+    least, and `kernels_bytes` for local memory and code (None where the plan does not say); the context comes on top. A
+    budget of executables holds `push_budget_bytes` at least, and `ahead_budget_bytes` for a session that finds all that
+    it can push next."""
 
     compute_capability: str
     driver: int
@@ -104,6 +106,8 @@ class Cuda:
     snapshot_bytes: int
     largest_executable_bytes: int
     executables_bytes: int
+    push_budget_bytes: int
+    ahead_budget_bytes: int
     kernels_bytes: int | None
 
 
@@ -276,6 +280,7 @@ def _cuda(plan: Plan) -> Cuda | None:
     part = plan.cuda
     if part is None:
         return None
+    needs = Needs(plan, part)
     images = (
         Image(image.sha256, image.library, len(plan.blobs[image.blob]), sum(k.image == i for k in part.kernels))
         for i, image in enumerate(part.images)
@@ -292,5 +297,7 @@ def _cuda(plan: Plan) -> Cuda | None:
         snapshot_bytes=sum(snapshot.size_bytes for snapshot in part.snapshots),
         largest_executable_bytes=max(map(graph_bytes, part.graphs), default=0),
         executables_bytes=executable_bytes(part),
+        push_budget_bytes=needs.push_bytes,
+        ahead_budget_bytes=needs.ahead_bytes,
         kernels_bytes=kernels_bytes(plan),
     )

@@ -144,6 +144,8 @@ def _cuda(found: Inspection, console: Console) -> None:
         f"predicted device memory: {bytes_text(found.arena_bytes)} of arena, {kernels}{some} to {every} of executables,"
         " besides the context",
     )
+    push, ahead = bytes_text(cuda.push_budget_bytes), bytes_text(cuda.ahead_budget_bytes)
+    _line(console, f"budget of executables: at least {push}, for what a session can push next {ahead}")
     libraries = sorted({image.library for image in cuda.images})
     rows = []
     for library in libraries:

@@ -140,7 +140,7 @@ def _cuda_reasons(plan: Plan, part: CudaPart) -> Iterator[CadenceError]:
 def target_remarks(plan: Plan) -> Iterator[str]:
     """Yield what is not as good as it could be on this machine, which has no reasons against the plan."""
     if plan.cuda is not None:
-        from cadence_runtime.cuda.compatibility import device_remarks
+        from cadence_runtime.cuda.needs import device_remarks
 
         yield from device_remarks(plan, plan.cuda, _device())
 

@@ -43,8 +43,10 @@ def load(
     With a `policy`, plan and weights load only if they are signed as it says; what is loaded is the very bytes that
     were checked, whatever happens to the files meanwhile.
 
-    A CUDA plan builds a capture's executable when it first runs, or, with `warm`, all of them now; `budget_bytes` is
-    what executables may take on the device, those that ran longest ago making room. Neither bears on a CPU plan.
+    A CUDA plan builds a capture's executable when it first runs, or, with `warm`, all of them now. `budget_bytes` is
+    what executables may take on the device, as predicted: where that is less than all, a thread builds those that the
+    open sessions can run next, ahead of their pushes. Neither bears on a CPU plan. Raises UsageError CAD9704 for a
+    budget that does not hold what one push runs.
     """
     with _Ahead() as ahead, _reading(path, policy, ahead) as (file, blobs):
         plan = file.plan

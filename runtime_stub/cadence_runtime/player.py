@@ -8,6 +8,7 @@ from collections.abc import Mapping
 from typing import Any, Protocol
 
 from cadence_runtime.format.plan import Plan, TensorForm
+from cadence_runtime.residency import Residency
 
 Array = Any
 """A tensor on the host or the device, of the player's own kind: torch for `cpu`, numpy for `cuda`."""
@@ -23,6 +24,7 @@ class Player(Protocol):
     """Captures are named by their index in the plan, inputs and outputs by their position in the capture's stage."""
 
     plan: Plan
+    residency: Residency
 
     def accept(self, value: object, dtype: str) -> Array:
         """Return a user's array as the player's own kind, without copying; raise TypeError when it is no array and

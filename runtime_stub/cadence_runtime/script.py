@@ -53,9 +53,10 @@ class EventScript:
 
 @frozen
 class Script:
-    """A whole push: its events in order, and the node that it leads to."""
+    """A whole push: its events in order, all captures that they run, and the node that it leads to."""
 
     events: tuple[EventScript, ...]
+    captures: tuple[int, ...]
     target: int
 
 
@@ -101,7 +102,7 @@ class ScriptBook:
         number = choices_number(self._events[name], steps[0].choices)
         transition = self._transitions[node, self._numbers[name], number]
         captures = iter(transition.captures)
-        return Script(tuple(self._event(step, captures) for step in steps), transition.target)
+        return Script(tuple(self._event(step, captures) for step in steps), transition.captures, transition.target)
 
     def _event(self, step: Step, captures: Iterator[int]) -> EventScript:
         """Return the script of one step, which takes the next captures."""

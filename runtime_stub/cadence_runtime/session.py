@@ -89,6 +89,18 @@ class LoadedPlan:
         state = next(section.size_bytes for section in self.plan.sections if section.name == "state")
         return state * self._states.slabs
 
+    def settle(self) -> None:
+        """Wait until all that sessions can run next is ready, as far as the budget reaches; raise DeviceError where it
+        cannot be. A push that comes later waits for nothing."""
+        with self._lock:
+            self._check_open()
+            self._player.residency.settle()
+
+    def residency(self) -> Mapping[str, int]:
+        """Return what the budget of a CUDA plan holds, in bytes and executables, and how often pushes found that some
+        were not there (`misses`) and waited (`waits`); empty where everything stays."""
+        return self._player.residency.figures()
+
     def report(self) -> Mapping[str, int]:
         """Return what the plan takes on the device, in bytes, by name."""
         return self._player.report()
@@ -138,7 +150,9 @@ class Session:
         self._dropped = weakref.finalize(self, loaded._states.abandon, self._ticket)
         self._dropped.atexit = False
         try:
+            self._player.residency.ready((self._plan.init,))
             self._generator = self._player.run(self._plan.init, self._generator)
+            self._player.residency.stands(self._ticket, self._node)
         except BaseException:
             self.close()
             raise
@@ -166,8 +180,8 @@ class Session:
 
         Inputs are arrays on the host by name, literals as they are, and values of choices that no shape shows. Outputs
         are copies that belong to the caller; with `borrow` they stand on memory of the session, and its next push may
-        overwrite them. Raises SessionError, and then nothing has happened; a push that fails half way for another
-        reason ends the session.
+        overwrite them. Raises SessionError, or DeviceError for executables that could not be built ahead, and then
+        nothing has happened; a push that fails half way for another reason ends the session.
         """
         loaded, player = self._loaded, self._player
         with loaded._lock:
@@ -176,6 +190,7 @@ class Session:
             arrays, given = intake.sort(inputs, player)
             shapes = {name: player.shape(array) for name, array in arrays.items()}
             script = loaded._book.find(self._node, event, shapes, given)
+            player.residency.ready(script.captures)
             emitted = []
             try:
                 loaded._states.activate(self._ticket)
@@ -188,8 +203,10 @@ class Session:
                         )
             except BaseException as error:
                 self._ended = f"one that failed: {type(error).__name__} in `{event}`"
+                player.residency.stands(self._ticket, None)
                 raise
             self._node = script.target
+            player.residency.stands(self._ticket, self._node)
             return Outputs(tuple(emitted))
 
     def state(self) -> dict[str, Array | Value]:

@@ -65,6 +65,7 @@ class States:
     def close(self, ticket: int) -> None:
         """Give up a state, and the slab of the last one that is left."""
         self._drop(ticket)
+        self._player.residency.stands(ticket, None)
         if len(self._slabs) == 1:
             (last,) = self._slabs
             if self._slabs[last] is not None:

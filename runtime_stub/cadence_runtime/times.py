@@ -59,6 +59,7 @@ def measure(
             for session, move in _each(plan, walks):
                 inputs = move.arrays(zeros)
                 other.activate()
+                plan.settle()
                 before = clock()
                 session.push(move.event, **inputs)
                 took = clock() - before

@@ -63,6 +63,17 @@ class Metrics(Collector):
             yield GaugeMetricFamily("cadence_capacity_sessions", "Sessions that the plan carries.", bound)
         yield CounterMetricFamily("cadence_switches", "Pushes that found another session's state.", executor.switches)
         yield _bytes(executor.bytes())
+        residency = executor.residency()
+        if residency:
+            yield GaugeMetricFamily(
+                "cadence_executables_bytes", "Bytes of executables on the device.", residency["resident_bytes"]
+            )
+            yield CounterMetricFamily(
+                "cadence_residency_misses", "Executables that a push found missing.", residency["misses"]
+            )
+            yield CounterMetricFamily(
+                "cadence_residency_waits", "Pushes that waited for executables.", residency["waits"]
+            )
 
 
 def _bytes(sizes: Mapping[str, int]) -> GaugeMetricFamily:

@@ -34,6 +34,7 @@ OPTIONS = (
     Option("--token-file", str, "A file with the word that clients must bring as their bearer token.", "FILE"),
     Option("--origin", str, "Let pages of this origin in. Repeatable; none by default.", "URL", repeats=True),
     Option("--lanes", int, "Threads that do pushes, 0 for the server's own; by default what suits them.", "COUNT"),
+    Option("--budget", int, "Bytes of device memory for executables of a CUDA plan; all stay by default.", "BYTES"),
     Option("--overcommit", bool, "Admit more sessions than keep the cadence."),
     Option("--ahead", float, "Milliseconds of each cadence that something else takes; 0 by default.", "MS"),
     Option("--share", float, "The share of the cadence that sessions may use; 0.8 by default.", "SHARE"),
@@ -46,6 +47,7 @@ OPTIONS = (
 
 FIELDS = {
     "origin": "origins",
+    "budget": "budget_bytes",
     "max_message": "max_message_bytes",
     "idle": "idle_s",
     "drain": "drain_s",

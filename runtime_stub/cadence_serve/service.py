@@ -54,7 +54,7 @@ class Service:
     def _load(self) -> Executor:
         settings = self.settings
         policy = None if settings.policy is None else Policy.of_file(settings.policy)
-        plan = load(settings.plan, settings.weights, policy=policy, warm=True)
+        plan = load(settings.plan, settings.weights, policy=policy, warm=True, budget_bytes=settings.budget_bytes)
         try:
             executor = Executor(
                 plan,

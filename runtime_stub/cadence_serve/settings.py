@@ -13,8 +13,8 @@ TOKEN_LETTERS = 16
 @dataclass(frozen=True, slots=True)
 class Settings:
     """Times are in seconds, sizes in bytes. `lanes` None is as many as the cores hold, `ahead_s` and `share` are as in
-    `Capacity`; `overcommit` admits any number of sessions. A push that runs for `wedged_s` is taken for a failed
-    device."""
+    `Capacity`, `budget_bytes` as in `load`; `overcommit` admits any number of sessions. A push that runs for `wedged_s`
+    is taken for a failed device."""
 
     plan: str
     weights: str | None = None
@@ -24,6 +24,7 @@ class Settings:
     token_file: str | None = None
     origins: tuple[str, ...] = ()
     lanes: int | None = None
+    budget_bytes: int | None = None
     overcommit: bool = False
     ahead_s: float = 0.0
     share: float = 0.8

@@ -11,8 +11,8 @@ from cadence_runtime.format.cuda import KernelNode, MemcpyNode, MemsetNode
 
 @dataclass
 class FakeDriver:
-    """`calls` lists (name, arguments) in order; `param_bytes` what each added launch was given. `fail` names a call
-    that is refused from its n-th time on."""
+    """`calls` lists (name, arguments) in order, and `threads` the names of the threads that made them; `param_bytes` is
+    what each added launch was given. `fail` names a call that is refused from its n-th time on."""
 
     capability: tuple[int, int] = (9, 0)
     version: int = 13000
@@ -21,9 +21,11 @@ class FakeDriver:
     layouts: dict[str, tuple[tuple[int, int], ...]] = field(default_factory=dict)
     fail: tuple[str, int] | None = None
     calls: list[tuple[Any, ...]] = field(default_factory=list)
+    threads: list[str] = field(default_factory=list)
     memory_at: dict[int, bytearray] = field(default_factory=dict)
     param_bytes: list[tuple[bytes, ...]] = field(default_factory=list)
     live: list[str] = field(default_factory=list)
+    lock: threading.Lock = field(default_factory=threading.Lock)
     users: set[threading.Thread] = field(default_factory=lambda: {threading.main_thread()})
 
     def _note(self, name: str, *arguments: Any) -> None:
@@ -31,7 +33,9 @@ class FakeDriver:
         if name in ("open", "use"):
             self.users.add(here)
         assert name == "close" or here in self.users, "the context is not current on this thread"
-        self.calls.append((name, *arguments))
+        with self.lock:
+            self.calls.append((name, *arguments))
+            self.threads.append(here.name)
         if self.fail and self.fail[0] == name and sum(call[0] == name for call in self.calls) >= self.fail[1]:
             raise driver_error(name, "CUDA_ERROR_FAKE")
 

@@ -125,8 +125,8 @@ def test_executables_that_do_not_all_fit_are_a_remark(machine: Machine) -> None:
     assert report.verdict == "suboptimal"
     assert report.remarks == (
         f"the executables of all captures take {NODE_BYTES * NODES} bytes, and arena and kernels leave"
-        f" {NODE_BYTES * 20}: give `load` a budget below that, and captures that ran longest ago are built again when"
-        " they come",
+        f" {NODE_BYTES * 20}: give `load` a budget below that. It takes {NODE_BYTES * 11} bytes at least, and"
+        f" {NODE_BYTES * 11} to have ready whatever a session can run next",
     )
     with load(PLAN, warm=True, budget_bytes=NODE_BYTES * 20):
         assert 0 < machine.names().count("instantiate") < 14

@@ -8,7 +8,6 @@ from typing import Any
 
 import pytest
 
-from cadence_runtime.cuda.compatibility import graph_bytes
 from cadence_runtime.cuda.driver import driver_error
 from cadence_runtime.cuda.resident import Resident
 from cadence_runtime.errors import DeviceError, IncompatibleError
@@ -206,32 +205,10 @@ def count(device: FakeDriver, name: str) -> int:
 def test_warming_builds_everything_before_the_first_launch() -> None:
     device = driver()
     resident = Resident(device, plan(), THREE, weights)
-    resident.warm(range(3))
+    resident.warm()
     assert (count(device, "instantiate"), count(device, "prepare"), count(device, "launch")) == (3, 3, 0)
     resident.launch(1)
     assert count(device, "instantiate") == 3
-
-
-def test_a_budget_keeps_what_was_used_last() -> None:
-    device = driver()
-    resident = Resident(device, plan(), THREE, weights, budget_bytes=2 * graph_bytes(PART.graphs[0]))
-    resident.warm(range(3))
-    assert (count(device, "instantiate"), count(device, "destroy")) == (2, 0)
-    for capture in (0, 2, 0):
-        resident.launch(capture)
-    # Capture 2 took the place of 1, and nothing was destroyed while it might run.
-    assert (count(device, "instantiate"), count(device, "destroy")) == (3, 1)
-    assert [call[0] for call in device.calls].index("destroy") > [call[0] for call in device.calls].index("synchronize")
-    resident.close()
-    assert device.live == []
-
-
-def test_a_budget_below_one_executable_still_runs_it() -> None:
-    device = driver()
-    resident = Resident(device, plan(), THREE, weights, budget_bytes=1)
-    for capture in (0, 1, 0):
-        resident.launch(capture)
-    assert (count(device, "instantiate"), count(device, "destroy"), count(device, "launch")) == (3, 2, 3)
 
 
 @pytest.mark.parametrize(("call", "run"), [("synchronize", "synchronize"), ("download", "read")])

@@ -52,6 +52,7 @@ def test_what_is_in_a_cuda_plan(cuda_path):
     assert (cuda.compute_capability, cuda.driver, cuda.graph_nodes, cuda.relocations) == ("9.0", 13000, 12, 16)
     assert [(image.library, image.kernels) for image in cuda.images] == [("toy", 1)]
     assert sum(cuda.nodes_by_capture) == 12
+    assert (cuda.push_budget_bytes, cuda.ahead_budget_bytes) == (3072 * 3, 3072 * 6)
     assert (cuda.largest_executable_bytes, cuda.executables_bytes) == (3072 * max(cuda.nodes_by_capture), 3072 * 12)
 
 

@@ -57,9 +57,9 @@ def test_a_token_that_cannot_be_read_is_refused(tmp_path: Path) -> None:
 
 
 def test_options_become_settings() -> None:
-    given = {"plan": "p", "ahead": 700.0, "max_message": 4096, "idle": 5.0, "origin": ["https://a"], "lanes": 2}
+    given = {"plan": "p", "ahead": 700.0, "max_message": 4096, "idle": 5.0, "origin": ["https://a"], "budget": 9}
     assert settings_of(given) == Settings(
-        "p", ahead_s=0.7, max_message_bytes=4096, idle_s=5.0, origins=("https://a",), lanes=2
+        "p", ahead_s=0.7, max_message_bytes=4096, idle_s=5.0, origins=("https://a",), budget_bytes=9
     )
     assert settings_of({"plan": "p"}) == Settings("p")
 

@@ -16,6 +16,7 @@ from cadence_runtime.cpu.memory import Arena, free_bytes, zeros
 from cadence_runtime.cpu.numerics import hold
 from cadence_runtime.errors import DeviceError
 from cadence_runtime.format.plan import Capture, Plan, TensorForm
+from cadence_runtime.residency import AllStay, Residency
 
 WeightSource = Callable[[str], memoryview]
 """Returns the raw bytes of a weight by tensor name."""
@@ -35,6 +36,7 @@ class CpuPlayer:
 
     def __init__(self, plan: Plan, weights: WeightSource | None, lender: Arena | None = None) -> None:
         self.plan = plan
+        self.residency: Residency = AllStay()
         self._switches = hold(plan.provenance.numerics)
         try:
             with torch.inference_mode(False):

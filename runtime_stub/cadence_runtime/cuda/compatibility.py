@@ -68,16 +68,6 @@ def device_reasons(plan: Plan, part: CudaPart, info: DeviceInfo) -> Iterator[Inc
         )
 
 
-def device_remarks(plan: Plan, part: CudaPart, info: DeviceInfo) -> Iterator[str]:
-    """Yield what makes the plan less than it could be on a device that it loads on."""
-    needed, free = executable_bytes(part), info.free_bytes - arena_bytes(plan) - (kernels_bytes(plan) or 0)
-    if needed > free:
-        yield (
-            f"the executables of all captures take {needed} bytes, and arena and kernels leave {free}: give `load` a"
-            " budget below that, and captures that ran longest ago are built again when they come"
-        )
-
-
 def _capability(value: tuple[int, int]) -> str:
     return f"sm_{value[0]}{value[1]}"
 

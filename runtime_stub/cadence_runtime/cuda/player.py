@@ -14,6 +14,7 @@ from cadence_runtime.cuda.resident import Resident, WeightSource
 from cadence_runtime.errors import DeviceError, PlanError
 from cadence_runtime.format.plan import Plan, TensorForm
 from cadence_runtime.format.tape import ITEM_BYTES
+from cadence_runtime.residency import Residency
 
 Philox = tuple[int, int]
 
@@ -21,8 +22,8 @@ Philox = tuple[int, int]
 class CudaPlayer:
     """See `cadence_runtime.player.Player`. Host arrays are numpy arrays.
 
-    With `warm`, every capture that the timeline reaches is built and uploaded at once, as far as `budget_bytes` of
-    executables reach, instead of when it first runs.
+    With `warm`, executables are built and uploaded at once, as far as `budget_bytes` reach, instead of when they first
+    run or, with a budget that does not hold all, when the timeline says that they can come next.
     """
 
     def __init__(
@@ -44,9 +45,10 @@ class CudaPlayer:
         self._resident = Resident(driver, plan, plan.cuda, weights, address, budget_bytes)
         self._state = self._resident.base + self._offsets["state"]
         self._slabs: set[int] = set()
+        self.residency: Residency = self._resident.executables
         if warm:
             try:
-                self._resident.warm(range(len(plan.captures)))
+                self._resident.warm()
             except BaseException:
                 self._resident.close()
                 raise

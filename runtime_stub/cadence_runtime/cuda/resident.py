@@ -2,8 +2,8 @@
 
     reserve arena -> weights, constants, snapshots -> images -> device variables -> functions -> executables
 
-Everything that was taken is given back on `close`, and when any step of loading fails. An executable is built when its
-capture first runs, or before by `warm`; with a budget, those that were used last stay.
+Everything that was taken is given back on `close`, and when any step of loading fails. Executables are built when their
+captures first run, or before by `warm`, and stay; where a budget does not hold all of them, `budget` says which do.
 """
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -12,9 +12,11 @@ from contextlib import ExitStack, contextmanager
 import numpy as np
 import numpy.typing as npt
 
-from cadence_runtime.cuda.build import build
-from cadence_runtime.cuda.compatibility import arena_bytes, graph_bytes
+from cadence_runtime.cuda.budget import Budgeted
+from cadence_runtime.cuda.compatibility import arena_bytes, executable_bytes
 from cadence_runtime.cuda.driver import Driver, Handle
+from cadence_runtime.cuda.executables import Executables, Maker, at
+from cadence_runtime.cuda.needs import Needs
 from cadence_runtime.errors import DeviceError
 from cadence_runtime.format.cuda import CudaPart, DeviceGlobal, Graph, Kernel, KernelImage, Move
 from cadence_runtime.format.plan import Plan
@@ -54,13 +56,16 @@ class Resident:
         budget_bytes: int | None = None,
     ) -> None:
         """`address` is where the arena should stand, if not where it was recorded; `budget_bytes` is what executables
-        may take on the device, as predicted, though the one that runs always stays."""
-        self.driver, self.plan, self.part, self.budget_bytes = driver, plan, part, budget_bytes
+        may take on the device, as predicted. Raises UsageError CAD9704 for one that does not hold a push."""
+        self.driver, self.plan, self.part = driver, plan, part
+        needs = None
+        if budget_bytes is not None and budget_bytes < executable_bytes(part):
+            needs = Needs(plan, part)
+            needs.check(budget_bytes)
         self.arena_bytes = arena_bytes(plan)
-        self._executables: dict[int, Handle] = {}  # by graph; the one that was used last stands last
         self._unfinished: dict[int, None] = {}  # captures that were launched since the device was last heard of
         with ExitStack() as undo:
-            with _at(f"the arena of {self.arena_bytes} bytes"):
+            with at(f"the arena of {self.arena_bytes} bytes"):
                 self.base = driver.reserve(self.arena_bytes, part.base if address is None else address)
             undo.callback(driver.release, self.base, self.arena_bytes)
             self.stream = driver.new_stream()
@@ -68,36 +73,23 @@ class Resident:
             self._fill_arena(weights)
             self._libraries = self._load_images(undo)
             self._write_globals()
-            self._functions = self._find_functions()
-            undo.callback(self._destroy_executables)
+            maker = Maker(driver, part, self._find_functions(), self.base, self._capture_name)
+            self.executables = self._executables(undo, maker, needs, budget_bytes or 0)
+            undo.callback(self.executables.close)
             self._undo = undo.pop_all()
 
     def close(self) -> None:
         """Give back everything; the object is of no use afterwards."""
         self._undo.close()
 
-    def ensure(self, capture: int) -> Handle:
-        """Return the executable of a capture's graph, building and uploading it where it is not resident."""
-        graph = self.part.launch(capture).graph
-        made = self._executables.pop(graph, None)
-        if made is None:
-            self._make_room(graph)
-            made = self._build(capture)
-        self._executables[graph] = made
-        return made
-
-    def warm(self, captures: Iterable[int]) -> None:
-        """Build and upload captures ahead of their first launch, in this order, as far as the budget reaches."""
-        for capture in captures:
-            graph = self.part.launch(capture).graph
-            if self.budget_bytes is not None and self._resident_bytes(graph) > self.budget_bytes:
-                return
-            self.ensure(capture)
+    def warm(self) -> None:
+        """Build and upload executables ahead of their first launch, as far as the budget reaches."""
+        self.executables.warm()
         self.synchronize()
 
     def launch(self, capture: int) -> None:
         """Launch a capture on the plan's stream, after everything launched before, with the moves around it."""
-        executable, launch = self.ensure(capture), self.part.launch(capture)
+        executable, launch = self.executables.use(capture), self.part.launch(capture)
         self._unfinished[capture] = None
         with self._blaming():
             self._move(launch.before)
@@ -126,29 +118,23 @@ class Resident:
         self._unfinished.clear()
         return host
 
-    def _build(self, capture: int) -> Handle:
-        with _at(self._capture_name(capture)):
-            made = build(self.driver, self.part.graph_of(capture), self.part.kernels, self._functions, self.base)
-            self.driver.prepare(made, self.stream)
-        return made
+    def _executables(
+        self, undo: ExitStack, maker: Maker, needs: Needs | None, budget_bytes: int
+    ) -> Executables | Budgeted:
+        if needs is None:
+            return Executables(maker, len(self.plan.captures), self.stream)
+        stream = self.driver.new_stream()
+        undo.callback(self.driver.destroy_stream, stream)
+        return Budgeted(maker, needs, budget_bytes, stream, self._finish)
+
+    def _finish(self) -> None:
+        """Wait for all launches, on a thread that launches nothing: what was heard of the device stays as it is."""
+        with self._blaming():
+            self.driver.synchronize(self.stream)
 
     def _move(self, moves: Sequence[Move]) -> None:
         for move in moves:
             self.driver.copy(self.base + move.destination, self.base + move.source, move.size_bytes, self.stream)
-
-    def _resident_bytes(self, *more: int) -> int:
-        """Return what the resident executables and those of some more graphs take, as predicted."""
-        return sum(graph_bytes(self.part.graphs[graph]) for graph in {*self._executables, *more})
-
-    def _make_room(self, graph: int) -> None:
-        """Destroy executables, those that were used longest ago first, until there is room for a graph's."""
-        budget = self.budget_bytes
-        if budget is None or self._resident_bytes(graph) <= budget:
-            return
-        self.synchronize()  # none of them may be running
-        while self._executables and self._resident_bytes(graph) > budget:
-            oldest = next(iter(self._executables))
-            self.driver.destroy(self._executables.pop(oldest))
 
     def _capture_name(self, capture: int) -> str:
         return f"capture {capture} of stage `{self.plan.captures[capture].key.stage}`"
@@ -159,7 +145,7 @@ class Resident:
         try:
             yield
         except DeviceError as error:
-            ran = ", ".join(map(self._capture_name, self._unfinished))
+            ran = ", ".join(map(self._capture_name, tuple(self._unfinished)))
             raise located(error, f"after {ran}") from None if ran else error
 
     def _section(self, name: str) -> int:
@@ -178,7 +164,7 @@ class Resident:
                 self.driver.use()
                 stream = streams.pop()  # there are as many as threads
                 try:
-                    with _at(content.name):
+                    with at(content.name):
                         self._upload(content, stream)
                         self.driver.synchronize(stream)
                 finally:
@@ -187,7 +173,7 @@ class Resident:
             side_by_side(upload, contents, UPLOAD_THREADS)
         for snapshot in self.part.snapshots:
             if snapshot.blob is None:
-                with _at(f"library memory `{snapshot.name}`"):
+                with at(f"library memory `{snapshot.name}`"):
                     self.driver.fill(self.base + snapshot.offset, 0, snapshot.size_bytes, self.stream)
 
     def _contents(self, weights: WeightSource) -> "Iterator[_Content]":
@@ -216,7 +202,7 @@ class Resident:
     def _load_images(self, undo: ExitStack) -> list[Handle]:
         def loaded(image: KernelImage) -> Handle:
             self.driver.use()
-            with _at(f"an image of {image.library}, sha256 {image.sha256[:12]}"):
+            with at(f"an image of {image.library}, sha256 {image.sha256[:12]}"):
                 library = self.driver.load_library(self.plan.blobs[image.blob])
             undo.callback(self.driver.unload_library, library)
             return library
@@ -225,7 +211,7 @@ class Resident:
 
     def _write_globals(self) -> None:
         for variable in self.part.globals:
-            with _at(f"device variable `{variable.name}`"):
+            with at(f"device variable `{variable.name}`"):
                 address, size = self.driver.global_address(self._libraries[variable.image], variable.name)
             data = np.frombuffer(self._relocated(variable), np.uint8)
             if len(data) != size:
@@ -239,14 +225,14 @@ class Resident:
 
     def _relocated(self, variable: DeviceGlobal) -> bytes:
         data = bytearray(variable.data)
-        for at, offset in variable.pointers:
-            data[at : at + 8] = (self.base + offset).to_bytes(8, "little")
+        for start, offset in variable.pointers:
+            data[start : start + 8] = (self.base + offset).to_bytes(8, "little")
         return bytes(data)
 
     def _find_functions(self) -> list[Handle]:
         functions = []
         for kernel in self.part.kernels:
-            with _at(f"kernel `{kernel.name}`"):
+            with at(f"kernel `{kernel.name}`"):
                 function = self.driver.function(self._libraries[kernel.image], kernel.name)
                 layout = self.driver.param_info(function)
                 for attribute, value in kernel.attributes:
@@ -254,20 +240,6 @@ class Resident:
             _require_layout(kernel, layout)
             functions.append(function)
         return functions
-
-    def _destroy_executables(self) -> None:
-        for executable in self._executables.values():
-            self.driver.destroy(executable)
-        self._executables.clear()
-
-
-@contextmanager
-def _at(where: str) -> Iterator[None]:
-    """Say of a failure of the driver where it happened."""
-    try:
-        yield
-    except DeviceError as error:
-        raise located(error, where) from None
 
 
 def _require_layout(kernel: Kernel, found: Sequence[tuple[int, int]]) -> None:

@@ -10,6 +10,7 @@ push that waits is taken back and has not happened, one that runs happens whole,
 """
 
 import asyncio
+from collections import Counter
 from collections.abc import Callable, Mapping
 from contextlib import suppress
 from functools import partial
@@ -123,6 +124,14 @@ class Executor:
         for name in sizes.keys() - {"weights", "constants"}:
             sizes[name] *= len(self._lanes)
         return {**sizes, "slabs": sum(lane.plan.slab_bytes for lane in self._lanes)}
+
+    def residency(self) -> dict[str, int]:
+        """Return what budgets hold and how often pushes waited for them, over all lanes; empty where all stays. See
+        `LoadedPlan.residency`."""
+        found: Counter[str] = Counter()
+        for lane in self._lanes:
+            found.update(lane.plan.residency())
+        return dict(found)
 
     def rehearse(self) -> Times:
         """Run every key on every lane, before the first session, so that no push is the first of its key; return what
