@@ -15,7 +15,7 @@ import sys
 import types
 import warnings
 import weakref
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from enum import Enum
 from functools import cache
@@ -28,6 +28,7 @@ from torch import Tensor, nn
 from torch.nn.parameter import is_lazy
 
 from cadencec.trace.children import CONTAINERS, AttributeKind, Child, cells_of, children_of
+from cadencec.trace.glance import Glance, Source
 
 Scalar = bool | int | float | complex | str | bytes | None
 SCALARS = (bool, int, float, complex, str, bytes, type(None))
@@ -71,11 +72,16 @@ def attribute(path: str, kind: AttributeKind, value: Any) -> Attribute:
         return Attribute(path, kind, value.copy())
     if not isinstance(value, Tensor):
         return Attribute(path, kind, value)
-    if is_lazy(value) or value.layout != torch.strided:
-        return Attribute(path, kind, None)
-    storage = value.untyped_storage()
-    place = (storage._cdata, value.storage_offset(), value.dtype, value.shape, value.stride())
-    return Attribute(path, kind, value, storage, place)
+    place = place_of(value)
+    return Attribute(path, kind, value, value.untyped_storage(), place) if place else Attribute(path, kind, None)
+
+
+def place_of(tensor: Tensor) -> tuple[Any, ...]:
+    """Return where a tensor stands; nothing for one without plain bytes."""
+    if is_lazy(tensor) or tensor.layout != torch.strided:
+        return ()
+    storage = tensor.untyped_storage()
+    return (storage._cdata, tensor.storage_offset(), tensor.dtype, tensor.shape, tensor.stride())
 
 
 def walk(model: object) -> list[Attribute]:
@@ -83,11 +89,19 @@ def walk(model: object) -> list[Attribute]:
     return _visit(model).leaves
 
 
-def walk_around(model: object) -> list[Attribute]:
-    """Return what the model holds, and then what surrounds it."""
+@dataclass(frozen=True, slots=True)
+class Snapshot:
+    """Everything that a model held at one moment, by path, and a glance that tells whether it holds that still."""
+
+    attributes: Mapping[str, Attribute]
+    glance: Glance
+
+
+def walk_around(model: object) -> Snapshot:
+    """Return what the model holds and what surrounds it."""
     visit = _visit(model)
     visit.enter_surroundings()
-    return visit.leaves
+    return Snapshot({attribute.path: attribute for attribute in visit.leaves}, visit.glance)
 
 
 def modules_of(model: object) -> list[tuple[str, nn.Module]]:
@@ -104,12 +118,16 @@ class _Visit:
     modules: list[tuple[str, nn.Module]] = field(default_factory=list)
     seen: dict[int, object] = field(default_factory=dict)
     paths: set[str] = field(default_factory=set)
+    glance: Glance = field(default_factory=Glance)
 
     def enter(self, value: object, path: str, kind: AttributeKind = "attribute") -> None:
         if isinstance(value, types.MethodType):
             value = value.__self__
         if isinstance(value, _LEAVES):
             self._found(str(value) if isinstance(value, Enum) else value, path, kind)
+            if isinstance(value, Tensor | np.ndarray):
+                state = place_of if isinstance(value, Tensor) else _bits
+                self.glance.met(value, state)
             return
         if id(value) in self.seen or isinstance(value, _OPAQUE):
             return
@@ -118,18 +136,19 @@ class _Visit:
             package = _package(type(value))  # type: ignore[arg-type]
             if package in _LIBRARIES:
                 self._found(_sealed(value), path, kind)
+                self.glance.met(value, _sealed)
                 return
             if package == _TORCH:
                 return
         if isinstance(value, nn.Module):
             self.modules.append((path, value))
-        self._enter_all(path, children_of(value))
+        self._enter_all(path, value, children_of)
 
     def enter_closures(self) -> None:
         """Enter what the methods of all objects close over, each class once."""
         for cls in self._classes():
             for name, function in _functions(cls):
-                self._enter_all(f"{cls.__name__}.{name}", cells_of(function))
+                self._enter_all(f"{cls.__name__}.{name}", function, cells_of)
 
     def enter_surroundings(self) -> None:
         """Enter the attributes of the classes of all objects, and the globals of the modules that define their code."""
@@ -148,7 +167,7 @@ class _Visit:
     def _enter_class(self, cls: type) -> None:
         if id(cls) not in self.seen:
             self.seen[id(cls)] = cls
-            self._enter_all(cls.__name__, _public(vars(cls)))
+            self._enter_all(cls.__name__, vars(cls), _public)
 
     def _enter_globals(self, function: types.FunctionType) -> None:
         names = function.__globals__
@@ -156,13 +175,14 @@ class _Visit:
         if id(names) in self.seen or module.partition(".")[0] in _LIBRARIES | {_TORCH}:
             return
         self.seen[id(names)] = names
-        self._enter_all(module, _public(names))
+        self._enter_all(module, names, _public)
         for value in list(names.values()):
             if isinstance(value, type) and value.__module__ == module:
                 self._enter_class(value)
 
-    def _enter_all(self, path: str, children: Iterable[Child]) -> None:
-        prefix = f"{path}." if path else ""
+    def _enter_all(self, path: str, value: object, source: Source) -> None:
+        prefix, children = f"{path}." if path else "", list(source(value))
+        self.glance.entered(value, source, children)
         for name, child, kind in children:
             self.enter(child, prefix + name, kind)
 
@@ -178,6 +198,10 @@ def _visit(model: object) -> _Visit:
     visit.enter(model, "")
     visit.enter_closures()
     return visit
+
+
+def _bits(array: np.ndarray[Any, Any]) -> tuple[object, ...]:
+    return array.dtype, array.shape, array.tobytes()
 
 
 def _sealed(value: object) -> Sealed | None:

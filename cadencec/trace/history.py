@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 
 import torch
 
-from cadencec.trace.attributes import Attribute
+from cadencec.trace.attributes import Snapshot
 
 
 class WeakStorage:
@@ -41,12 +41,12 @@ class Leftover:
 @dataclass(slots=True)
 class History:
     """`overwritten` and `read` name the weights that stages used as scratch and as weights, with the stage that did so
-    first; `attributes` is what the model held when the last recording ended."""
+    first; `snapshot` is what the model held when the last recording ended."""
 
     leftovers: dict[int, Leftover] = field(default_factory=dict)
     overwritten: dict[str, str] = field(default_factory=dict)
     read: dict[str, str] = field(default_factory=dict)
-    attributes: dict[str, Attribute] | None = None
+    snapshot: Snapshot | None = None
 
     def remember(self, leftovers: Iterable[Leftover]) -> None:
         """Add what a recording left, and forget what has gone since."""

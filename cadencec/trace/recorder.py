@@ -15,6 +15,7 @@ from torch import Tensor
 from cadence_runtime.errors import CadenceError, raise_all
 from cadence_runtime.format.tape import Binding, Op, Operand, Tape, View
 from cadencec.trace import hazards, undeclared
+from cadencec.trace.attributes import walk_around
 from cadencec.trace.bits import copied, same_bits
 from cadencec.trace.effects import constant_ops
 from cadencec.trace.flags import flags, numerics
@@ -109,8 +110,8 @@ def _record(run: _Run) -> tuple[Recording, list[undeclared.Change], Recorder]:
     inputs = tuple(mode.binding(name, value) for name, value in run.inputs.items())
     state_in = tuple(mode.binding(path, value) for path, value in run.leaves.items())
     history = run.weights.history
-    before = history.attributes or undeclared.snapshot(run.weights.model)
-    history.attributes = None
+    before = history.snapshot or walk_around(run.weights.model)
+    history.snapshot = None
 
     outputs, state = _execute(mode, run)
 
@@ -118,12 +119,12 @@ def _record(run: _Run) -> tuple[Recording, list[undeclared.Change], Recorder]:
         raise hazards.wrong_outputs(run.stage, run.names, len(outputs))
     out = tuple(mode.binding(name, value) for name, value in zip(run.names, outputs, strict=True))
     state_out = tuple(mode.binding(path, value) for path, value in state.items())
-    after = undeclared.snapshot(run.weights.model)
-    found = undeclared.changes(before, after)
+    after = before if before.glance.is_same() else walk_around(run.weights.model)
+    found = undeclared.changes(before, after) if after is not before else []
     constant = _check_undeclared(mode, run, out, state_out, found)
     _check_other_stages(mode, run.stage, history)
     _remember(mode, run)
-    history.attributes = after
+    history.snapshot = after
     tape = Tape(
         stage=run.stage,
         storages=mode.table.finish(),

@@ -4,7 +4,7 @@ A step may write a buffer if it does so before every read, byte by byte: that is
 a constant, or keep a helper that it makes on first use, if a second run neither changes more nor does anything else.
 """
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -12,7 +12,7 @@ from torch import Tensor
 
 from cadence_runtime.errors import TraceError
 from cadence_runtime.format.tape import Binding, Op
-from cadencec.trace.attributes import Attribute, Sealed, walk_around
+from cadencec.trace.attributes import Attribute, Sealed, Snapshot
 from cadencec.trace.bits import same_bits
 from cadencec.trace.effects import accesses_of
 from cadencec.trace.operands import views_of
@@ -41,13 +41,9 @@ class Change:
         return f"{type(value).__name__} {value!r}"[:80]
 
 
-def snapshot(model: object) -> dict[str, Attribute]:
-    """Return everything that the model holds and that surrounds it, by path."""
-    return {attribute.path: attribute for attribute in walk_around(model)}
-
-
-def changes(before: Mapping[str, Attribute], after: Mapping[str, Attribute]) -> list[Change]:
+def changes(one: Snapshot, other: Snapshot) -> list[Change]:
     """Return what differs, in the order of the model. A tensor in place of another one is a change."""
+    before, after = one.attributes, other.attributes
     if before.keys() == after.keys():
         pairs = zip(before.values(), map(after.__getitem__, before), strict=True)
         return [Change(old.path, old, new) for old, new in pairs if not _is_same(old, new)]
