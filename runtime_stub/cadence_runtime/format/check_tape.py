@@ -61,7 +61,8 @@ class TapeChecker:
     """Checks tapes that share ops and texts: what holds for one by itself is looked at once."""
 
     def __init__(self) -> None:
-        self._ends: dict[int, dict[int, int]] = {}
+        self._ends = OpEnds()
+        self._right: set[int] = set()
         self._texts = Texts()
 
     def errors(self, number: int, tape: Tape) -> Iterator[PlanError]:
@@ -69,13 +70,13 @@ class TapeChecker:
         where = f"tape {number} (stage {shown(tape.stage)})"
         for position, op in enumerate(tape.ops):
             at = f"{where}, op {position}"
-            if id(op) not in self._ends:
+            if id(op) not in self._right:
                 wrong = list(op_errors(op, at, self._texts))
                 yield from wrong
                 if wrong:
                     continue
-                self._ends[id(op)] = view_ends((*op.args, *(value for _, value in op.kwargs), *op.outs))
-            yield from _bad_storages(op, self._ends[id(op)], tape, at)
+                self._right.add(id(op))
+            yield from _bad_storages(op, self._ends(op), tape, at)
         yield from _bad_names(tape, where, self._texts)
         yield from _bad_bindings(tape, where, self._texts)
         if tape.draws != any(op.draws for op in tape.ops) and tape.ops:
@@ -99,13 +100,28 @@ def view_ends(operands: Iterable[Operand]) -> dict[int, int]:
     return ends
 
 
-def storage_ends(tape: Tape) -> dict[int, int]:
+class OpEnds:
+    """How many bytes of each storage the views of an op reach: worked out once for an op that many tapes share."""
+
+    def __init__(self) -> None:
+        self._known: dict[int, dict[int, int]] = {}
+
+    def __call__(self, op: Op) -> dict[int, int]:
+        """Return the ends of an op, by storage. Whoever asks keeps the op."""
+        ends = self._known.get(id(op))
+        if ends is None:
+            ends = self._known[id(op)] = view_ends((*op.args, *(value for _, value in op.kwargs), *op.outs))
+        return ends
+
+
+def storage_ends(tape: Tape, op_ends: OpEnds) -> dict[int, int]:
     """Return how many bytes of each storage the views of a tape reach."""
     bindings = (*tape.inputs, *tape.state_in, *tape.outputs, *tape.state_out)
     ends = view_ends(binding.value for binding in bindings)
     for op in tape.ops:
-        for index, end in view_ends((*op.args, *(value for _, value in op.kwargs), *op.outs)).items():
-            ends[index] = max(ends.get(index, 0), end)
+        for index, end in op_ends(op).items():
+            if end > ends.get(index, -1):
+                ends[index] = end
     return ends
 
 

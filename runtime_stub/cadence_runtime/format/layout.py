@@ -14,7 +14,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from itertools import pairwise
 
 from cadence_runtime.errors import PlanError
-from cadence_runtime.format.check_tape import storage_ends
+from cadence_runtime.format.check_tape import OpEnds, storage_ends
 from cadence_runtime.format.plan import Capture, Form, Plan, TensorForm
 from cadence_runtime.format.references import tensor_bytes
 from cadence_runtime.format.strict_json import shown
@@ -89,18 +89,23 @@ def _bad_places(section: str, size: int, places: Iterable[Place]) -> Iterator[Pl
     """Yield the places that are not aligned, not inside their section, or not by themselves."""
     end, before = 0, ""
     for place in sorted(places, key=lambda place: (place.lower, place.upper, place.name)):
-        at = f"arena section `{section}`, {shown(place.name)}"
         if place.lower % ALIGNMENT:
-            expected = f"a multiple of {ALIGNMENT}"
+            expected, at = f"a multiple of {ALIGNMENT}", _place_at(section, place)
             yield _error("CAD5402", "a part of the arena is not aligned", expected, f"offset {place.lower}", at)
         if place.lower < 0 or place.upper > size:
             expected, got = f"within {size} bytes", f"bytes {place.lower} to {place.upper}"
+            at = _place_at(section, place)
             yield _error("CAD5403", "something lies outside of its section of the arena", expected, got, at)
         if place.upper > place.lower:
             if place.lower < end:
                 expected, got = f"bytes from {end}, behind {shown(before)}", f"bytes from {place.lower}"
+                at = _place_at(section, place)
                 yield _error("CAD5404", "two things share bytes of the arena", expected, got, at)
             end, before = max(end, place.upper), place.name
+
+
+def _place_at(section: str, place: Place) -> str:
+    return f"arena section `{section}`, {shown(place.name)}"
 
 
 def _weights(plan: Plan) -> Iterator[Place]:
@@ -161,12 +166,14 @@ def _ends_of(plan: Plan, capture: Capture) -> Iterator[tuple[str, str, Form, int
 def _bad_rooms(plan: Plan) -> Iterator[PlanError]:
     weights = {weight.name: tensor_bytes(weight.dtype, weight.sizes) for weight in plan.weights}
     constants = {constant.sha256: constant.size_bytes for constant in plan.constants}
-    own, shared = zip(*map(_split_ends, plan.tapes), strict=True) if plan.tapes else ((), ())
+    op_ends = OpEnds()
+    split = [_split_ends(tape, op_ends) for tape in plan.tapes]
     seen: set[int] = set()
     for number, capture in enumerate(plan.captures):
         tape = plan.tapes[capture.tape]
         # Weights and constants are the same for all captures of a tape.
-        ends = own[capture.tape] if capture.tape in seen else own[capture.tape] + shared[capture.tape]
+        own, shared = split[capture.tape]
+        ends = own if capture.tape in seen else own + shared
         seen.add(capture.tape)
         names = (row.name for row in tape.inputs)
         inputs = {name: form_bytes(form) for name, form in zip(names, capture.key.inputs, strict=True)}
@@ -181,9 +188,9 @@ def _bad_rooms(plan: Plan) -> Iterator[PlanError]:
                 yield _error("CAD5406", what, expected, f"{end} bytes", at)
 
 
-def _split_ends(tape: Tape) -> tuple[list[tuple[int, int]], list[tuple[int, int]]]:
+def _split_ends(tape: Tape, op_ends: OpEnds) -> tuple[list[tuple[int, int]], list[tuple[int, int]]]:
     """Return how far a tape reaches into its inputs and leaves, and into weights and constants: (storage, bytes)."""
-    ends = [(index, end, tape.storages[index].kind) for index, end in storage_ends(tape).items()]
+    ends = [(index, end, tape.storages[index].kind) for index, end in storage_ends(tape, op_ends).items()]
     own = [(index, end) for index, end, kind in ends if kind in {"input", "leaf"}]
     return own, [(index, end) for index, end, kind in ends if kind in {"weight", "constant"}]
 

@@ -49,13 +49,18 @@ T = TypeVar("T")
 
 
 class _Pool(Generic[T]):
-    """Numbers things in the order in which they are first asked for."""
+    """Numbers things in the order in which they are first asked for. Tapes share most of what is in them, and a thing
+    that was asked for is known by its place in memory: the tapes hold it."""
 
     def __init__(self) -> None:
         self.numbers: dict[T, int] = {}
+        self._known: dict[int, int] = {}
 
     def __call__(self, item: T) -> int:
-        return self.numbers.setdefault(item, len(self.numbers))
+        number = self._known.get(id(item))
+        if number is None:
+            number = self._known[id(item)] = self.numbers.setdefault(item, len(self.numbers))
+        return number
 
     def body(self, words: Callable[[T], Iterable[int]]) -> list[int]:
         return [len(self.numbers), *(word for item in self.numbers for word in words(item))]
