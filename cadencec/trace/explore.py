@@ -17,6 +17,8 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 
+import torch
+
 from cadence_runtime.errors import TraceError
 from cadence_runtime.format.plan import INIT, RESET, Capture, Form, Key, Node, TensorForm, Transition
 from cadence_runtime.host.program import Configuration, Program, StageRun, Step
@@ -48,7 +50,8 @@ FORMS_LIMIT = 64
 """Forms that one leaf may take at one configuration before the search gives up on it."""
 
 HELD_BYTES = 2 << 30
-"""States of waiting nodes that are held; beyond that they are made again, by the stock model, when their turn comes."""
+"""States of waiting nodes that are held on the host; beyond that they are made again, by the stock model, when their
+turn comes."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -116,6 +119,7 @@ class _Search:
     origins: list[tuple[int, tuple[Step, ...]]] = field(default_factory=list)
     root: Tracks = field(default_factory=lambda: Tracks([]))
     held_bytes: int = 0
+    held_limit: int = 0
 
     @property
     def leaves(self) -> Leaves:
@@ -127,7 +131,7 @@ class _Search:
         recorded, tracks = self.runner.begin()
         self.leaves.check(configuration, tracks.forms, INIT, tracks.seen)
         self._capture(Key(INIT, (), (), ()), recorded, tracks)
-        self.root = tracks
+        self.root, self.held_limit = tracks, held_limit(self.runner.device)
         self._arrive(configuration, tracks, (0, ()))
 
     def expand(self, item: tuple[int, Node, Tracks | None]) -> None:
@@ -284,7 +288,7 @@ class _Search:
         self._check_limits(node)
         index = self.nodes[node] = len(self.nodes)
         self.origins.append(origin)
-        is_held = self.held_bytes + tracks.size_bytes <= HELD_BYTES
+        is_held = self.held_bytes + tracks.size_bytes <= self.held_limit
         self.held_bytes += tracks.size_bytes if is_held else 0
         self.waiting.append((index, node, tracks.copy() if is_held else None))
         return index
@@ -307,6 +311,11 @@ class _Search:
 
     def result(self) -> Exploration:
         return Exploration(tuple(self.known), tuple(self.captures), tuple(self.nodes), tuple(self.transitions), 0)
+
+
+def held_limit(device: torch.device) -> int:
+    """Return how many bytes of waiting states may be held: half of what is free on a device with memory of its own."""
+    return torch.cuda.mem_get_info(device)[0] // 2 if device.type == "cuda" else HELD_BYTES
 
 
 def _at_run(error: TraceError, step: Step, run: StageRun | None, runner: Runner) -> TraceError:

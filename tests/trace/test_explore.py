@@ -3,11 +3,13 @@
 import gc
 
 import pytest
+import torch
 from torch import Tensor
 
 from cadence_runtime.format.plan import INIT, RESET, TensorForm
 from cadence_runtime.format.tape import Literal
 from cadencec.plan import compile as compile_module
+from cadencec.trace.explore import held_limit
 from cadencec.trace.runner import Runner
 from tests.plan.models import STEP, compiled, line, place, refused, write_spec
 
@@ -94,6 +96,12 @@ def test_states_that_are_not_held_are_made_again(tmp_path, monkeypatch):
     _, made_again = compiled(tmp_path, body, code)
     assert made_again.plan == held.plan
     assert len(held.plan.nodes) > 8
+
+
+def test_on_a_device_half_of_its_free_memory_may_hold_states(monkeypatch):
+    monkeypatch.setattr(torch.cuda, "mem_get_info", lambda device: (100 << 30, 139 << 30))
+    assert held_limit(torch.device("cuda", 0)) == 50 << 30
+    assert held_limit(torch.device("cpu")) == 2 << 30
 
 
 def test_what_follows_a_new_key_and_is_known_does_not_run(tmp_path, monkeypatch):
@@ -343,8 +351,6 @@ def test_a_stage_that_returns_what_it_does_not_write(tmp_path):
 
 @pytest.mark.parametrize("seed", [0, 1])
 def test_a_search_depends_on_nothing_but_its_arguments(tmp_path, seed):
-    import torch
-
     torch.manual_seed(seed)
     torch.rand(seed + 1)
     spec = write_spec(tmp_path, "regions: {h: {shape: [2, 4]}}" + STEP, SUM)

@@ -49,7 +49,7 @@ class RecordingAllocator:
         self.recording = False
         self._free_indices: dict[tuple[int, int], list[int]] = defaultdict(list)
         self._starts: list[int] = []
-        self._top = self._mapped = 0
+        self._top = self.mapped_bytes = 0
         self._device = device
         self._functions = (_ALLOCATE(self._allocate), _FREE(self._free))  # kept: torch holds only their addresses
 
@@ -113,17 +113,17 @@ class RecordingAllocator:
             self._free_indices[buffer.room_bytes, buffer.stream].append(buffer.index)
 
     def _map(self, upto: int) -> None:
-        while self._mapped < upto:
-            if self._mapped + CHUNK_BYTES > self.capacity_bytes:
+        while self.mapped_bytes < upto:
+            if self.mapped_bytes + CHUNK_BYTES > self.capacity_bytes:
                 raise MemoryError(f"a capture needs more than {self.capacity_bytes} bytes of addresses")
             properties = cu.CUmemAllocationProp()
             properties.type = cu.CUmemAllocationType.CU_MEM_ALLOCATION_TYPE_PINNED
             properties.location.type = cu.CUmemLocationType.CU_MEM_LOCATION_TYPE_DEVICE
             properties.location.id = self._device
             memory = call("cuMemCreate", CHUNK_BYTES, properties, 0)
-            call("cuMemMap", self.base + self._mapped, CHUNK_BYTES, 0, memory, 0)
+            call("cuMemMap", self.base + self.mapped_bytes, CHUNK_BYTES, 0, memory, 0)
             access = cu.CUmemAccessDesc()
             access.location = properties.location
             access.flags = cu.CUmemAccess_flags.CU_MEM_ACCESS_FLAGS_PROT_READWRITE
-            call("cuMemSetAccess", self.base + self._mapped, CHUNK_BYTES, [access], 1)
-            self._mapped += CHUNK_BYTES
+            call("cuMemSetAccess", self.base + self.mapped_bytes, CHUNK_BYTES, [access], 1)
+            self.mapped_bytes += CHUNK_BYTES

@@ -5,11 +5,9 @@ being computed before any slot is written. A capture is prepared by one run outs
 plans, handles and workspaces before.
 """
 
-import gc
 import warnings
 from bisect import bisect_right
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -22,6 +20,7 @@ from cadence_runtime.format.plan import TensorForm
 from cadence_runtime.format.tape import Tape, View
 from cadencec.targets.cuda.placement import Placement, SlotName
 from cadencec.trace.interpret import Memory
+from cadencec.trace.neutral import no_collection
 
 DEVICE = torch.device("cuda", 0)
 
@@ -70,6 +69,7 @@ class Bench:
     def run(self, job: Job, placement: Placement) -> None:
         """Run a tape on its sample, outside of a capture."""
         refill(placement, job.sample)
+        torch.cuda.synchronize()
         with torch.no_grad(), torch.cuda.stream(self.stream):
             _play(job, placement, None)
         self.stream.synchronize()
@@ -78,7 +78,8 @@ class Bench:
         """Capture a tape."""
         graph = torch.cuda.CUDAGraph(keep_graph=True)
         boundaries: list[int] = []
-        with torch.no_grad(), _collector_held(), warnings.catch_warnings(), torch.cuda.stream(self.stream):
+        # The garbage collector could destroy a graph, an event or a handle inside of the capture, which ends it.
+        with torch.no_grad(), no_collection(), warnings.catch_warnings(), torch.cuda.stream(self.stream):
             warnings.filterwarnings("ignore", "The CUDA Graph is empty")  # a start may be all constants, or nothing
             graph.capture_begin(capture_error_mode="thread_local")
             try:
@@ -88,24 +89,10 @@ class Bench:
         return Captured(graph, boundaries, alive)
 
 
-@contextmanager
-def _collector_held() -> Iterator[None]:
-    """Keep the garbage collector from freeing device memory inside a capture."""
-    gc.collect()
-    was_enabled = gc.isenabled()
-    gc.disable()
-    try:
-        yield
-    finally:
-        if was_enabled:
-            gc.enable()
-
-
 def refill(placement: Placement, sample: Mapping[SlotName, Tensor]) -> None:
-    """Give inputs and leaves the bytes of a sample."""
+    """Give inputs and leaves the bytes of a sample, in the order of the current stream."""
     for name, data in sample.items():
         placement.storages[name][: data.numel()].copy_(data)
-    torch.cuda.synchronize()
 
 
 def _play(job: Job, placement: Placement, boundaries: list[int] | None) -> list[Any]:

@@ -3,6 +3,7 @@
 import ctypes
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from heapq import heappop, heappush
 from typing import Any
 
 from cuda.bindings import driver as cu
@@ -101,7 +102,8 @@ def read_graph(handle: int, describe: Callable[[int], str]) -> RawGraph:
     edges = _edges(graph, position)
     order = _topological(len(handles), edges)
     place = {old: new for new, old in enumerate(order)}
-    nodes = tuple(_read_node(handles[old], describe(old)) for old in order)
+    functions = _Functions()
+    nodes = tuple(_read_node(handles[old], functions, describe(old)) for old in order)
     moved = (edge._replace(before=place[edge.before], after=place[edge.after]) for edge in edges)
     return RawGraph(nodes, tuple(sorted(moved)), tuple(order))
 
@@ -113,10 +115,7 @@ def set_params(handle: int, params: Mapping[int, bytes]) -> None:
     handles, _ = call("cuGraphGetNodes", graph, count)
     for position, raw in params.items():
         record = call("cuGraphKernelNodeGetParams", handles[position])
-        function = cu.CUfunction(int(record.func))
-        if not int(function):
-            function = call("cuKernelGetFunction", record.kern)
-        offsets, _ = _param_info(function)
+        offsets, _ = _param_info(_function_of(record))
         held = ctypes.create_string_buffer(raw, len(raw))
         table = (ctypes.c_void_p * len(offsets))(*(ctypes.addressof(held) + offset for offset in offsets))
         record.kernelParams, record.extra = ctypes.addressof(table), 0
@@ -140,22 +139,21 @@ def _topological(count: int, edges: list[Edge]) -> list[int]:
     for edge in edges:
         waits[edge.after] += 1
         follows[edge.before].append(edge.after)
-    ready, order = [index for index in range(count) if not waits[index]], []
+    ready, order = [index for index in range(count) if not waits[index]], []  # sorted, so it is a heap
     while ready:
-        ready.sort(reverse=True)
-        index = ready.pop()
+        index = heappop(ready)
         order.append(index)
         for other in follows[index]:
             waits[other] -= 1
             if not waits[other]:
-                ready.append(other)
+                heappush(ready, other)
     return order
 
 
-def _read_node(node: Any, op: str) -> RawNode:
+def _read_node(node: Any, functions: "_Functions", op: str) -> RawNode:
     kind = call("cuGraphNodeGetType", node)
     if kind == NODE.CU_GRAPH_NODE_TYPE_KERNEL:
-        return _read_kernel(node)
+        return _read_kernel(node, functions)
     if kind == NODE.CU_GRAPH_NODE_TYPE_MEMSET:
         record = call("cuGraphMemsetNodeGetParams", node)
         return RawMemset(int(record.dst), record.pitch, record.value, record.elementSize, record.width, record.height)
@@ -199,27 +197,57 @@ def _read_memcpy(node: Any, op: str) -> RawMemcpy:
     )
 
 
-def _read_kernel(node: Any) -> RawKernel:
+def _read_kernel(node: Any, functions: "_Functions") -> RawKernel:
     record = call("cuGraphKernelNodeGetParams", node)
-    # A member of a record is a window on the record's memory: a handle that outlives it has to be copied.
-    function = cu.CUfunction(int(record.func))
-    if not int(function):
-        function = call("cuKernelGetFunction", record.kern)
-    offsets, sizes = _param_info(function)
+    of = functions(_function_of(record))
     return RawKernel(
-        call("cuFuncGetName", function).decode(),
-        function,
+        of.name,
+        of.handle,
         (record.gridDimX, record.gridDimY, record.gridDimZ),
         (record.blockDimX, record.blockDimY, record.blockDimZ),
         record.sharedMemBytes,
-        offsets,
-        sizes,
-        _param_bytes(record, offsets, sizes),
+        of.param_offsets,
+        of.param_sizes,
+        _param_bytes(record, of.param_offsets, of.param_sizes),
         _launch_attributes(node),
-        tuple(
-            (int(attribute), int(call("cuFuncGetAttribute", attribute, function))) for attribute in FUNCTION_ATTRIBUTES
-        ),
+        of.attributes,
     )
+
+
+@dataclass(frozen=True, slots=True)
+class _Function:
+    """What the driver says of a function, whichever node launches it."""
+
+    handle: Any
+    name: str
+    param_offsets: tuple[int, ...]
+    param_sizes: tuple[int, ...]
+    attributes: tuple[tuple[int, int], ...]
+
+
+class _Functions:
+    """The functions of one graph, each asked about once. No longer: a handle may come to stand for another function,
+    and a library may set its attributes anew."""
+
+    def __init__(self) -> None:
+        self._known: dict[int, _Function] = {}
+
+    def __call__(self, handle: Any) -> _Function:
+        """Return a function by the driver's handle."""
+        found = self._known.get(int(handle))
+        if found is None:
+            values = ((key, call("cuFuncGetAttribute", key, handle)) for key in FUNCTION_ATTRIBUTES)
+            attributes = tuple((int(key), int(value)) for key, value in values)
+            name = call("cuFuncGetName", handle).decode()
+            found = self._known[int(handle)] = _Function(handle, name, *_param_info(handle), attributes)
+        return found
+
+
+def _function_of(record: Any) -> Any:
+    """Return the handle of the function that a node launches. A member of a record is a window on the record's memory:
+    a handle that outlives it has to be copied."""
+    function = cu.CUfunction(int(record.func))
+    return function if int(function) else call("cuKernelGetFunction", record.kern)
 
 
 def _param_info(function: Any) -> tuple[tuple[int, ...], tuple[int, ...]]:

@@ -1,6 +1,7 @@
 """One tape, captured twice: a graph without addresses, its buffers, and the bytes that it needs around it."""
 
 import ctypes
+import gc
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 
@@ -83,6 +84,7 @@ class CudaRecorder:
 
     def record(self, job: Job, placements: tuple[Placement, Placement]) -> CudaRecording:
         """Capture a tape at two placements."""
+        mapped_bytes = self.allocator.mapped_bytes
         for placement in placements:
             self.bench.run(job, placement)
         self.allocator.recording = True
@@ -91,6 +93,8 @@ class CudaRecorder:
         finally:
             self.allocator.recording = False
         torch.cuda.synchronize()
+        if self.allocator.mapped_bytes > mapped_bytes:
+            gc.collect()  # what only cycles hold would stay on the device, and the next tape would take more
         self.allocator.trim()
         return recording
 
@@ -110,6 +114,7 @@ class CudaRecorder:
         variables = tuple(self._variables(graph, images, first))
         pointed = _outside_numbers(graph, variables)
         library = [buffer for index, buffer in enumerate(outside.library) if LIBRARY + index in pointed]
+        self.allocator.recording = False  # all addresses are told: what the proof needs for itself is used again
         try:
             proof = prove(self.bench, job, placements[0], captured, library, scratch)
         except (CadenceError, RuntimeError) as error:  # a launch that follows a zero breaks the device, too

@@ -24,9 +24,12 @@ class Device:
         self.reads_zero_as, self.placement = reads_zero_as, SimpleNamespace(storages={OUT: torch.zeros(8)})
         generator = SimpleNamespace(get_state=lambda: None, set_state=lambda state: None)
         monkeypatch.setattr(torch.cuda, "default_generators", (generator,))
-        monkeypatch.setattr(torch.cuda, "synchronize", lambda: None)
-        monkeypatch.setattr(proof, "_download", lambda buffer: self.memory[buffer.address].clone())
-        monkeypatch.setattr(proof, "_upload", lambda buffer, content: self.memory[buffer.address].copy_(content))
+        monkeypatch.setattr(proof, "_copied", lambda buffer: self.memory[buffer.address].clone())
+        monkeypatch.setattr(proof, "_fill", self.fill)
+
+    def fill(self, buffer: Buffer, content: torch.Tensor | int) -> None:
+        memory = self.memory[buffer.address]
+        memory.copy_(content) if isinstance(content, torch.Tensor) else memory.fill_(content)
 
     def replay(self) -> None:
         self.memory[1].fill_(3)

@@ -57,7 +57,7 @@ def planted(monkeypatch: pytest.MonkeyPatch, **answers: Any) -> None:
 @pytest.mark.parametrize("kind", ["HOST", "GRAPH", "MEM_ALLOC", "EVENT_RECORD", "CONDITIONAL"])
 def test_nodes_that_no_plan_can_hold(monkeypatch: pytest.MonkeyPatch, kind: str) -> None:
     planted(monkeypatch, cuGraphNodeGetType=getattr(cu.CUgraphNodeType, f"CU_GRAPH_NODE_TYPE_{kind}"))
-    assert refused(nodes._read_node, None, "aten::mm model.py:3") == (
+    assert refused(nodes._read_node, None, nodes._Functions(), "aten::mm model.py:3") == (
         f"CAD4110: a graph node of kind {kind.lower()} cannot be stored in a plan\n"
         "  expected: kernel, memset or memcpy nodes\n"
         f"  got:      CU_GRAPH_NODE_TYPE_{kind}\n"
