@@ -27,16 +27,9 @@ POISON = 0xC7
 
 
 class PoisonedResident(resident.Resident):
-    """A plan whose arena is full of poison before anything is put into it. `built` lists captures as they are built."""
-
-    built: list[int]
-
-    def _build(self, capture: int) -> Handle:
-        self.built.append(capture)
-        return super()._build(capture)
+    """A plan whose arena is full of poison before anything is put into it."""
 
     def _fill_arena(self, weights: resident.WeightSource) -> None:
-        self.built = []
         self.driver.fill(self.base, POISON, self.arena_bytes, self.stream)
         self.driver.synchronize(self.stream)  # contents come on other streams
         super()._fill_arena(weights)
@@ -106,13 +99,13 @@ def replay(folder: Path, name: str, address: int | None) -> str:
             for path, value in told["states"][who].items():
                 if not same(state[path], value):
                     return f"state leaf `{path}` of session {who} differs"
-        base, used = player._resident.base, player._resident.built
+        base, built = player._resident.base, list(player._resident.executables._made)
         if base != (plan.cuda.base if address is None else address):  # type: ignore[union-attr]
             return f"the arena is at {base:#x}"
         assert plan.cuda is not None
-        for capture, nodes in zip(used, driver.read, strict=True):
-            if not reads_back(plan, plan.cuda.graph_of(capture), base, nodes):
-                return f"graph {capture} does not read back as the plan has it"
+        for graph, nodes in zip(built, driver.read, strict=True):
+            if not reads_back(plan, plan.cuda.graphs[graph], base, nodes):
+                return f"graph {graph} does not read back as the plan has it"
         values = np.unique(np.concatenate([np.ravel(row) for _, rows in kept for row in rows if np.ndim(row)]))
         return "ok" if len(values) > 1 else "outputs are constant"
 
