@@ -1,6 +1,7 @@
 """How many sessions a plan carries on a device, by arithmetic: what fits in memory, and what keeps the cadence.
 
-    bytes    each session beyond the first of its lane needs a slab:      free bytes // bytes of a slab
+    bytes    each session beyond the first of its lane needs a slab:      free bytes // bytes of a slab,
+             and each lane that is not there yet its own part of the arena, and its executables
     time     every session brings one push a cadence, the slowest there is, behind a switch:
              lanes * floor(share * (cadence - ahead) / slowest push)
 
@@ -19,7 +20,7 @@ from cadence_runtime.frozen import frozen
 class Capacity:
     """What a plan and a device come to. `slowest_s` is 0 where no time is known; `ahead_s` is the part of each cadence
     that something else takes, such as a language model on the same device, and `share` how much of the rest may be
-    used: the remainder is for what was not measured."""
+    used: the remainder is for what was not measured. `lanes_bytes` of what is free are for lanes that are to come."""
 
     slab_bytes: int
     free_bytes: int
@@ -28,6 +29,7 @@ class Capacity:
     ahead_s: float = 0.0
     share: float = 0.8
     lanes: int = 1
+    lanes_bytes: int = 0
 
     def __post_init__(self) -> None:
         if not (0 < self.share <= 1 and self.ahead_s >= 0):
@@ -43,7 +45,7 @@ class Capacity:
         """How many sessions fit in memory; None where they need none."""
         if not self.slab_bytes:
             return None
-        fit = self.free_bytes // self.slab_bytes
+        fit = (self.free_bytes - self.lanes_bytes) // self.slab_bytes
         return fit if fit > self.lanes else self.lanes  # those that are alone on their lanes need none
 
     @property
@@ -63,7 +65,8 @@ class Capacity:
         """Return the arithmetic as one line."""
         parts = []
         if self.by_bytes is not None:
-            parts.append(f"{self.by_bytes} by memory ({self.slab_bytes} bytes each, {self.free_bytes} free)")
+            lanes = f" less {self.lanes_bytes} for more lanes" if self.lanes_bytes else ""
+            parts.append(f"{self.by_bytes} by memory ({self.slab_bytes} bytes each, {self.free_bytes} free{lanes})")
         if self.by_time is not None:
             ahead = f" less {self.ahead_s * 1000:g} ms ahead" if self.ahead_s else ""
             parts.append(

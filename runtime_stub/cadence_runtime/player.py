@@ -81,13 +81,16 @@ class Player(Protocol):
 
     def lane(self) -> "Player":
         """Return a player over the same weights and constants, with state, io and scratch of its own. Raises
-        DeviceError where the device has no lanes or no memory."""
+        DeviceError where there is no memory, or the plan has but one lane."""
+
+    def lane_bytes(self) -> int:
+        """Return the memory that one more lane takes."""
 
     def free_bytes(self) -> int:
-        """Return the memory that is free for slabs now."""
+        """Return the memory that is free for slabs now, and that nothing loaded will take."""
 
     def report(self) -> Mapping[str, int]:
-        """Return sizes in bytes by name, for `inspect` and tests."""
+        """Return what the lane takes, in bytes by name; what it shares with an earlier one counts as nothing."""
 
     def close(self) -> None:
         """Give back everything."""

@@ -35,8 +35,11 @@ SEEDS = range(-(2**63), 2**64)
 class LoadedPlan:
     """A plan on a device. Close it to give back everything; sessions end with it."""
 
-    def __init__(self, plan: Plan, player: Player) -> None:
+    def __init__(self, plan: Plan, player: Player, beside: "LoadedPlan | None" = None) -> None:
+        """`beside` is another lane of the plan."""
         self.plan, self._player = plan, player
+        self._lanes: weakref.WeakSet[LoadedPlan] = weakref.WeakSet() if beside is None else beside._lanes
+        self._lanes.add(self)
         self._book = ScriptBook(plan)
         self._intakes = intakes(plan.program)
         self._lock = threading.RLock()
@@ -56,22 +59,25 @@ class LoadedPlan:
 
     def lane(self) -> "LoadedPlan":
         """Return the plan on a lane of its own: the same weights and constants, and other state, io and scratch, so
-        that both can push at once. It is closed by itself. Raises DeviceError where its device has no lanes or no
-        memory."""
+        that both can push at once. It is closed by itself. Raises DeviceError where there is no memory, or the plan
+        has but one lane."""
         with self._lock:
             self._check_open()
-            return LoadedPlan(self.plan, self._player.lane())
+            return LoadedPlan(self.plan, self._player.lane(), beside=self)
 
     def capacity(
         self, times: Times | None = None, *, ahead_s: float = 0.0, share: float = 0.8, lanes: int = 1
     ) -> Capacity:
-        """Return how many sessions this plan carries here: from what is free now and, with times, the cadence."""
+        """Return how many sessions this plan carries here, on so many lanes, of which some may not be there yet: from
+        what is free now and, with times, the cadence."""
         with self._lock:
             self._check_open()
             slab_bytes = next(section.size_bytes for section in self.plan.sections if section.name == "state")
             slowest_s = 0.0 if times is None else times.slowest_s
             cadence_s = self.plan.program.cadence_s
-            return Capacity(slab_bytes, self._player.free_bytes(), slowest_s, cadence_s, ahead_s, share, lanes)
+            to_come = max(0, lanes - sum(not each._closed for each in self._lanes))
+            free_bytes, lanes_bytes = self._player.free_bytes(), to_come * self._player.lane_bytes()
+            return Capacity(slab_bytes, free_bytes, slowest_s, cadence_s, ahead_s, share, lanes, lanes_bytes)
 
     def admit(self, capacity: Capacity | None) -> None:
         """Refuse sessions beyond a capacity from now on; None admits any number."""

@@ -65,9 +65,6 @@ class Metrics(Collector):
         yield _bytes(executor.bytes())
         residency = executor.residency()
         if residency:
-            yield GaugeMetricFamily(
-                "cadence_executables_bytes", "Bytes of executables on the device.", residency["resident_bytes"]
-            )
             yield CounterMetricFamily(
                 "cadence_residency_misses", "Executables that a push found missing.", residency["misses"]
             )

@@ -8,11 +8,14 @@ from typing import Any
 from cadence_runtime.cuda.driver import DeviceInfo, driver_error
 from cadence_runtime.format.cuda import KernelNode, MemcpyNode, MemsetNode
 
+ANYWHERE = 0x6000_0000_0000
+
 
 @dataclass
 class FakeDriver:
     """`calls` lists (name, arguments) in order, and `threads` the names of the threads that made them; `param_bytes` is
-    what each added launch was given. `fail` names a call that is refused from its n-th time on."""
+    what each added launch was given; `launched` are executables with their streams. `fail` names a call that is refused
+    from its n-th time on."""
 
     capability: tuple[int, int] = (9, 0)
     version: int = 13000
@@ -24,6 +27,7 @@ class FakeDriver:
     threads: list[str] = field(default_factory=list)
     memory_at: dict[int, bytearray] = field(default_factory=dict)
     param_bytes: list[tuple[bytes, ...]] = field(default_factory=list)
+    launched: list[tuple[str, str]] = field(default_factory=list)
     live: list[str] = field(default_factory=list)
     lock: threading.Lock = field(default_factory=threading.Lock)
     users: set[threading.Thread] = field(default_factory=lambda: {threading.main_thread()})
@@ -57,7 +61,7 @@ class FakeDriver:
 
     def reserve(self, size: int, address: int) -> int:
         self._note("reserve", size, address)
-        base = address if address not in self.taken else address + (1 << 36)
+        base = (address or ANYWHERE) + (len(self.calls) << 32 if not address or address in self.taken else 0)
         self.memory_at[base] = bytearray(size)
         self.live.append(f"memory {base:#x}")
         return base
@@ -170,18 +174,22 @@ class FakeDriver:
 
     def new_stream(self) -> str:
         self._note("new_stream")
-        self.live.append("stream")
-        return "stream"
+        stream = f"stream {sum(call[0] == 'new_stream' for call in self.calls)}"
+        self.live.append(stream)
+        return stream
 
     def destroy_stream(self, stream: str) -> None:
         self._note("destroy_stream", stream)
-        self.live.remove("stream")
+        self.live.remove(stream)
 
     def prepare(self, executable: str, stream: str) -> None:
         self._note("prepare", executable)
 
     def launch(self, executable: str, stream: str) -> None:
         self._note("launch", executable)
+        assert executable in self.live
+        assert stream in self.live
+        self.launched.append((executable, stream))
 
     def synchronize(self, stream: str) -> None:
         self._note("synchronize")

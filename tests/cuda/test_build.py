@@ -2,7 +2,7 @@
 
 import pytest
 
-from cadence_runtime.cuda.build import build
+from cadence_runtime.cuda.build import Addresses, build
 from cadence_runtime.errors import DeviceError
 from cadence_runtime.format.cuda import Edge, Graph, Kernel, KernelNode, MemcpyNode, MemsetNode, Relocation
 from tests.cuda.fake_driver import FakeDriver
@@ -40,16 +40,27 @@ def graph() -> Graph:
 @pytest.mark.parametrize("base", [BASE, BASE + 0x1234_0000])
 def test_every_word_is_relocated_and_nothing_else_changes(base: int) -> None:
     driver = FakeDriver(layouts=LAYOUT)
-    assert build(driver, graph(), [KERNEL], ["scale"], base) == "executable 1"
+    assert build(driver, graph(), [KERNEL], ["scale"], Addresses(base, base, 0)) == "executable 1"
     first, second, third = driver.param_bytes[0]
     assert int.from_bytes(first, "little") == base + 0x100
     assert second == b"\x05\0\0\0"
     assert third == b"abcd" + (base + 0x200).to_bytes(8, "little")
 
 
+def test_what_lanes_share_stands_elsewhere_than_what_a_lane_has_for_itself() -> None:
+    driver, own, shared = FakeDriver(layouts=LAYOUT), 0x1000_0000, 0x2000_0000
+    addresses = Addresses(own, shared, lent_bytes=0x300)
+    build(driver, graph(), [KERNEL], ["scale"], addresses)
+    first, _, third = driver.param_bytes[0]
+    assert int.from_bytes(first, "little") == addresses.of(0x100) == shared + 0x100
+    assert int.from_bytes(third[4:], "little") == shared + 0x200
+    assert driver.calls[2][2] == addresses.of(0x300) == own + 0x300
+    assert driver.calls[3][2:4] == (own + 0x400, own + 0x500)
+
+
 def test_the_exact_sequence_of_calls() -> None:
     driver = FakeDriver(layouts=LAYOUT)
-    build(driver, graph(), [KERNEL], ["scale"], BASE)
+    build(driver, graph(), [KERNEL], ["scale"], Addresses(BASE, BASE, 0))
     assert driver.calls == [
         ("new_graph",),
         ("add_kernel", (), "scale", (2, 1, 1), (128, 1, 1), 0, ((4, b"\1" * 64),)),
@@ -64,7 +75,7 @@ def test_the_exact_sequence_of_calls() -> None:
 def test_a_refused_node_destroys_the_graph(call: str) -> None:
     driver = FakeDriver(layouts=LAYOUT, fail=(call, 1))
     with pytest.raises(DeviceError) as caught:
-        build(driver, graph(), [KERNEL], ["scale"], BASE)
+        build(driver, graph(), [KERNEL], ["scale"], Addresses(BASE, BASE, 0))
     assert driver.calls[-1] == ("destroy_graph",)
     places = {
         "add_kernel": "\n  at:       node 0, kernel `scale`, aten::mul model.py:3",

@@ -240,7 +240,7 @@ def test_an_executor_and_its_metrics_tell_of_misses_and_waits(executor: Executor
             found = executor.residency()
             assert found["waits"] > 0
             lines = Metrics(lambda: executor).text().decode().splitlines()
-            assert f"cadence_executables_bytes {float(found['resident_bytes'])}" in lines
+            assert f'cadence_bytes{{part="executables"}} {float(found["resident_bytes"])}' in lines
             assert f"cadence_residency_misses_total {float(found['misses'])}" in lines
             assert f"cadence_residency_waits_total {float(found['waits'])}" in lines
 

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from cadence_runtime.cuda.driver import driver_error
-from cadence_runtime.cuda.resident import Resident
+from cadence_runtime.cuda.resident import reside
 from cadence_runtime.errors import DeviceError, IncompatibleError
 from cadence_runtime.format.cuda import (
     CudaPart,
@@ -84,7 +84,7 @@ def phases(device: FakeDriver) -> list[set[str]]:
 
 def test_the_order_of_a_load() -> None:
     device = driver()
-    Resident(device, plan(), PART, weights)
+    reside(device, plan(), PART, weights)
     assert phases(device) == [
         {"reserve"},
         {"new_stream"},  # of the plan
@@ -121,7 +121,7 @@ IMAGES = tuple(KernelImage(f"{index:02}" * 32, 0, "PyTorch") for index in range(
 
 def test_many_weights_and_images_all_arrive() -> None:
     device = driver()
-    resident = Resident(device, many(), replace(PART, images=IMAGES), weights)
+    resident = reside(device, many(), replace(PART, images=IMAGES), weights)
     expected = b"".join(f"{index:02}".encode() * 8 for index in range(MANY))
     assert device.memory_at[BASE][: len(expected)] == expected
     assert (count(device, "new_stream"), count(device, "destroy_stream")) == (5, 4)
@@ -144,7 +144,7 @@ class Refusing(FakeDriver):
 def test_the_first_of_many_weights_that_fail_is_named_and_all_is_given_back() -> None:
     device = Refusing(layouts={"scale": ((0, 8),)})
     with pytest.raises(DeviceError) as caught:
-        Resident(device, many(), PART, weights)
+        reside(device, many(), PART, weights)
     assert caught.value.at == "weight `07`"
     assert device.live == []
 
@@ -156,14 +156,14 @@ def test_a_weight_that_cannot_be_read_gives_everything_back() -> None:
 
     device = driver()
     with pytest.raises(IncompatibleError, match="CAD6003"):
-        Resident(device, many(), PART, unreadable)
+        reside(device, many(), PART, unreadable)
     assert device.live == []
 
 
 @pytest.mark.parametrize("taken", [frozenset(), frozenset([BASE])])
 def test_device_variables_and_launches_point_into_the_arena_wherever_it_is(taken: frozenset[int]) -> None:
     device = driver(taken=taken)
-    resident = Resident(device, plan(), PART, weights)
+    resident = reside(device, plan(), PART, weights)
     assert (resident.base == BASE) == (not taken)
     assert device.memory_at[0x9000][8:] == (resident.base + 0x400).to_bytes(8, "little")
     resident.launch(0)
@@ -172,7 +172,7 @@ def test_device_variables_and_launches_point_into_the_arena_wherever_it_is(taken
 
 def test_an_executable_is_built_and_uploaded_once() -> None:
     device = driver()
-    resident = Resident(device, plan(), PART, weights)
+    resident = reside(device, plan(), PART, weights)
     resident.launch(0)
     resident.launch(0)
     names = [call[0] for call in device.calls]
@@ -181,7 +181,7 @@ def test_an_executable_is_built_and_uploaded_once() -> None:
 
 def test_closing_gives_back_everything() -> None:
     device = driver()
-    resident = Resident(device, plan(), PART, weights)
+    resident = reside(device, plan(), PART, weights)
     resident.launch(0)
     resident.close()
     assert device.live == []
@@ -191,7 +191,7 @@ def test_closing_gives_back_everything() -> None:
 def test_a_load_that_fails_gives_back_all_it_took(call: str) -> None:
     device = driver(fail=(call, 1))
     with pytest.raises(DeviceError, match="CAD8001"):
-        Resident(device, plan(), PART, weights)
+        reside(device, plan(), PART, weights)
     assert device.live == []
 
 
@@ -204,7 +204,7 @@ def count(device: FakeDriver, name: str) -> int:
 
 def test_warming_builds_everything_before_the_first_launch() -> None:
     device = driver()
-    resident = Resident(device, plan(), THREE, weights)
+    resident = reside(device, plan(), THREE, weights)
     resident.warm()
     assert (count(device, "instantiate"), count(device, "prepare"), count(device, "launch")) == (3, 3, 0)
     resident.launch(1)
@@ -214,7 +214,7 @@ def test_warming_builds_everything_before_the_first_launch() -> None:
 @pytest.mark.parametrize(("call", "run"), [("synchronize", "synchronize"), ("download", "read")])
 def test_a_failure_that_shows_late_names_what_ran(call: str, run: str) -> None:
     device = driver()
-    resident = Resident(device, plan(), THREE, weights)
+    resident = reside(device, plan(), THREE, weights)
     resident.launch(0)
     resident.synchronize()
     resident.launch(2)
@@ -243,13 +243,13 @@ def test_a_failure_that_shows_late_names_what_ran(call: str, run: str) -> None:
 )
 def test_a_refused_call_names_what_it_was_for(call: str, where: str) -> None:
     with pytest.raises(DeviceError) as caught:
-        Resident(driver(fail=(call, 1)), plan(), PART, weights)
+        reside(driver(fail=(call, 1)), plan(), PART, weights)
     assert caught.value.at == where
 
 
 def test_a_launch_that_is_refused_names_its_capture() -> None:
     device = driver(fail=("add_kernel", 1))
-    resident = Resident(device, plan(), THREE, weights)
+    resident = reside(device, plan(), THREE, weights)
     with pytest.raises(DeviceError) as caught:
         resident.launch(2)
     assert caught.value.at == "capture 2 of stage `step`, node 0, kernel `scale`, aten::mul"
@@ -285,6 +285,6 @@ def test_an_image_that_does_not_fit_its_plan(change: Callable[[FakeDriver], None
     device = driver()
     change(device)
     with pytest.raises(DeviceError) as caught:
-        Resident(device, plan(), PART, weights)
+        reside(device, plan(), PART, weights)
     assert str(caught.value) == message
     assert device.live == []

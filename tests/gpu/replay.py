@@ -7,15 +7,16 @@ a plan, and exit code 1 where something differs.
 
 import pickle
 import sys
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 from cadence_runtime.check import open_plan
-from cadence_runtime.cuda import resident
+from cadence_runtime.cuda import common
 from cadence_runtime.cuda.bindings import CudaDriver
-from cadence_runtime.cuda.build import Parameters
+from cadence_runtime.cuda.build import Addresses, Parameters
 from cadence_runtime.cuda.driver import Handle
 from cadence_runtime.cuda.player import CudaPlayer
 from cadence_runtime.format.cuda import Graph, KernelNode, MemsetNode
@@ -26,10 +27,10 @@ from cadencec.targets.cuda.nodes import RawKernel, RawMemset, RawNode, read_grap
 POISON = 0xC7
 
 
-class PoisonedResident(resident.Resident):
+class PoisonedCommon(common.Common):
     """A plan whose arena is full of poison before anything is put into it."""
 
-    def _fill_arena(self, weights: resident.WeightSource) -> None:
+    def _fill_arena(self, weights: common.WeightSource) -> None:
         self.driver.fill(self.base, POISON, self.arena_bytes, self.stream)
         self.driver.synchronize(self.stream)  # contents come on other streams
         super()._fill_arena(weights)
@@ -47,10 +48,10 @@ class ReadingDriver(CudaDriver):
         return super().instantiate(graph)
 
 
-def reads_back(plan: Plan, graph: Graph, base: int, nodes: tuple[RawNode, ...]) -> bool:
-    """Return whether the driver's nodes are those of the plan, with the arena at `base`."""
+def reads_back(plan: Plan, graph: Graph, addresses: Addresses, nodes: tuple[RawNode, ...]) -> bool:
+    """Return whether the driver's nodes are those of the plan, with the arena where a lane has it."""
     assert plan.cuda is not None
-    expected = Parameters(graph, plan.cuda.kernels, base)
+    expected = Parameters(graph, plan.cuda.kernels, addresses)
     return len(nodes) == len(graph.nodes) and all(
         same_node(plan, expected, index, node, read)
         for index, (node, read) in enumerate(zip(graph.nodes, nodes, strict=True))
@@ -79,42 +80,52 @@ def same(got: Any, expected: Any) -> bool:
 
 
 def replay(folder: Path, name: str, address: int | None) -> str:
+    """Replay a plan on its first lane, and then on another over the same weights and images."""
     plan = open_plan(folder / f"{name}.plan")
     told = pickle.loads((folder / f"{name}.pickle").read_bytes())  # noqa: S301
     driver = ReadingDriver()
     driver.open(0)
-    with LoadedPlan(plan, CudaPlayer(plan, driver, lambda _: (), address)) as loaded:
-        player: Any = loaded._player
-        sessions = {who: loaded.session(seed=told["seed"]) for who in told["states"]}
-        kept = []
-        for event, inputs, who, expected in told["pushes"]:
-            got = [value for record in sessions[who].push(event, **inputs) for value in record.outputs.values()]
-            kept.append((got, expected))
-            if len(got) != len(expected) or not all(map(same, got, expected)):
-                return f"push {len(kept)} (`{event}`) differs at once"
-        if not all(all(map(same, got, expected)) for got, expected in kept):
-            return "an output differs late"
-        for who, session in sessions.items():
-            state = session.state()
-            for path, value in told["states"][who].items():
-                if not same(state[path], value):
-                    return f"state leaf `{path}` of session {who} differs"
-        base, built = player._resident.base, list(player._resident.executables._made)
+    with LoadedPlan(plan, CudaPlayer(plan, driver, lambda _: (), address)) as first, first.lane() as second:
+        verdicts = [talk(first, told), *graphs(first, driver), talk(second, told), *graphs(second, driver)]
+        base = first._player._resident.base  # type: ignore[attr-defined]
         if base != (plan.cuda.base if address is None else address):  # type: ignore[union-attr]
             return f"the arena is at {base:#x}"
-        assert plan.cuda is not None
-        for graph, nodes in zip(built, driver.read, strict=True):
-            if not reads_back(plan, plan.cuda.graphs[graph], base, nodes):
-                return f"graph {graph} does not read back as the plan has it"
-        values = np.unique(np.concatenate([np.ravel(row) for _, rows in kept for row in rows if np.ndim(row)]))
-        return "ok" if len(values) > 1 else "outputs are constant"
+        return next((verdict for verdict in verdicts if verdict != "ok"), "ok")
+
+
+def talk(lane: LoadedPlan, told: Any) -> str:
+    """Push what was told, and compare."""
+    sessions = {who: lane.session(seed=told["seed"]) for who in told["states"]}
+    kept = []
+    for event, inputs, who, expected in told["pushes"]:
+        got = [value for record in sessions[who].push(event, **inputs) for value in record.outputs.values()]
+        kept.append((got, expected))
+        if len(got) != len(expected) or not all(map(same, got, expected)):
+            return f"push {len(kept)} (`{event}`) differs at once"
+    if not all(all(map(same, got, expected)) for got, expected in kept):
+        return "an output differs late"
+    for who, session in sessions.items():
+        state = session.state()
+        for path, value in told["states"][who].items():
+            if not same(state[path], value):
+                return f"state leaf `{path}` of session {who} differs"
+    values = np.unique(np.concatenate([np.ravel(row) for _, rows in kept for row in rows if np.ndim(row)]))
+    return "ok" if len(values) > 1 else "outputs are constant"
+
+
+def graphs(lane: LoadedPlan, driver: ReadingDriver) -> Iterator[str]:
+    """Yield what is wrong with the graphs that a lane has built, which are what the driver has read since the last."""
+    resident: Any = lane._player._resident  # type: ignore[attr-defined]
+    for graph, nodes in zip(resident.executables._made, driver.read, strict=True):
+        if not reads_back(lane.plan, resident.part.graphs[graph], resident._addresses, nodes):
+            yield f"graph {graph} does not read back as the plan has it"
+    driver.read.clear()
 
 
 if __name__ == "__main__":
-    resident.Resident = PoisonedResident  # type: ignore[misc]
-    import cadence_runtime.cuda.player as player_module
+    import cadence_runtime.cuda.resident as resident_module
 
-    player_module.Resident = PoisonedResident  # type: ignore[misc, attr-defined]
+    resident_module.Common = PoisonedCommon  # type: ignore[misc, attr-defined]
     place = None if sys.argv[2] == "recorded" else int(sys.argv[2], 16)
     verdicts = {name: replay(Path(sys.argv[1]), name, place) for name in sys.argv[3:]}
     for told_name, verdict in verdicts.items():

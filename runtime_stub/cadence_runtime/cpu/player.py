@@ -40,8 +40,7 @@ class CpuPlayer:
         self._switches = hold(plan.provenance.numerics)
         try:
             with torch.inference_mode(False):
-                size_bytes = max(section.offset + section.size_bytes for section in plan.sections)
-                self._stand_on(Arena(size_bytes, lender, 0 if lender is None else _lent_bytes(plan)))
+                self._stand_on(Arena(_arena_bytes(plan), lender, 0 if lender is None else _lent_bytes(plan)))
                 if weights is not None:
                     self._fill_all(weights)
         except BaseException:
@@ -144,11 +143,15 @@ class CpuPlayer:
                 lane._fill(section.offset, mine.part(section.offset, section.size_bytes).numpy().tobytes())
         return lane
 
+    def lane_bytes(self) -> int:
+        return _arena_bytes(self.plan) - _lent_bytes(self.plan)
+
     def free_bytes(self) -> int:
         return free_bytes()
 
     def report(self) -> Mapping[str, int]:
-        sizes: dict[str, int] = {section.name: section.size_bytes for section in self.plan.sections}
+        lent_bytes = self._places.arena.lent_bytes
+        sizes: dict[str, int] = {s.name: s.size_bytes if s.offset >= lent_bytes else 0 for s in self.plan.sections}
         return {**sizes, "unplanned": max(map(self._unplanned_bytes, self.plan.captures), default=0)}
 
     def close(self) -> None:
@@ -175,6 +178,10 @@ class CpuPlayer:
             got=lines[-1] if lines else type(error).__name__,
             hint="the session has ended; open another",
         )
+
+
+def _arena_bytes(plan: Plan) -> int:
+    return max(section.offset + section.size_bytes for section in plan.sections)
 
 
 def _lent_bytes(plan: Plan) -> int:

@@ -110,6 +110,12 @@ class Budgeted:
             sizes = {"budget_bytes": self._budget_bytes, "resident_bytes": self._needs.bytes(self._made)}
             return {**sizes, "executables": len(self._made), **self._counts}
 
+    @property
+    def owed_bytes(self) -> int:
+        """What executables may take beside those that are there."""
+        with self._change:
+            return self._budget_bytes - self._needs.bytes(self._made)
+
     def use(self, capture: int) -> Handle:
         """Return the executable of a capture's graph; where it was not asked to be ready, it is now."""
         (graph,) = self._needs.of((capture,))

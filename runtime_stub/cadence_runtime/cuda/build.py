@@ -15,35 +15,51 @@ from cadence_runtime.errors import DeviceError
 from cadence_runtime.format.cuda import Graph, Kernel, KernelNode, MemcpyNode, MemsetNode
 from cadence_runtime.format.rows import columns
 from cadence_runtime.format.source import located
+from cadence_runtime.frozen import frozen
 
 PARAM_ALIGNMENT = 16
 ADDRESSES_BYTES = 16
+
+
+@frozen
+class Addresses:
+    """Where the arena stands for one lane: offsets below `lent_bytes` are relative to `shared`, which all lanes have in
+    common, the others to `own`. For the first lane both are the address of the whole arena."""
+
+    own: int
+    shared: int
+    lent_bytes: int
+
+    def of(self, offset: int) -> int:
+        """Return the address of an arena offset."""
+        return offset + (self.shared if offset < self.lent_bytes else self.own)
 
 
 class Parameters:
     """The relocated parameter bytes of a graph's launches, and the pointer arrays that the driver reads. Must outlive
     the calls that add the nodes, and nothing longer."""
 
-    def __init__(self, graph: Graph, kernels: Sequence[Kernel], base: int) -> None:
+    def __init__(self, graph: Graph, kernels: Sequence[Kernel], addresses: Addresses) -> None:
         """`starts` are where the bytes of each node begin, and `tables` the host addresses of their pointers."""
         held = [node.params if isinstance(node, KernelNode) else bytes(ADDRESSES_BYTES) for node in graph.nodes]
         padded = [raw + bytes(-len(raw) % PARAM_ALIGNMENT) for raw in held]
         self.starts = [0, *accumulate(map(len, padded))][: len(padded)]
         self._raw = bytearray(b"".join(padded) or PARAM_ALIGNMENT)
         self.bytes = np.frombuffer(self._raw, np.uint8)
-        self._relocate(graph, base)
+        self._relocate(graph, addresses)
         offsets = [kernels[node.kernel].param_offsets if isinstance(node, KernelNode) else () for node in graph.nodes]
         counts = np.array([len(row) for row in offsets], np.int64)
         within = np.fromiter(chain.from_iterable(offsets), np.int64)
         self._pointers = np.repeat(np.array(self.starts, np.int64), counts) + within + self.bytes.ctypes.data
         self.tables: list[int] = (self._pointers.ctypes.data + 8 * (np.cumsum(counts) - counts)).tolist()
 
-    def _relocate(self, graph: Graph, base: int) -> None:
+    def _relocate(self, graph: Graph, addresses: Addresses) -> None:
         if not graph.relocations:
             return
         nodes, places, offsets = (np.array(column, np.int64) for column in columns(graph.relocations, 3))
         at = np.array(self.starts, np.int64)[nodes] + places
-        words = (offsets + base).astype("<u8")
+        bases = np.where(offsets < addresses.lent_bytes, addresses.shared, addresses.own)
+        words = (offsets + bases).astype("<u8")
         # Words need not be aligned to eight bytes, so they are written byte by byte.
         self.bytes[at[:, None] + np.arange(8)] = words.view(np.uint8).reshape(-1, 8)
 
@@ -53,9 +69,11 @@ class Parameters:
         return int.from_bytes(self._raw[start : start + 8], "little")
 
 
-def build(driver: Driver, graph: Graph, kernels: Sequence[Kernel], functions: Sequence[Handle], base: int) -> Handle:
-    """Rebuild a graph with the arena at `base` and return its executable."""
-    parameters = Parameters(graph, kernels, base)
+def build(
+    driver: Driver, graph: Graph, kernels: Sequence[Kernel], functions: Sequence[Handle], addresses: Addresses
+) -> Handle:
+    """Rebuild a graph for where the arena stands and return its executable."""
+    parameters = Parameters(graph, kernels, addresses)
     made = driver.new_graph()
     try:
         nodes = _add_nodes(driver, made, graph, kernels, functions, parameters)

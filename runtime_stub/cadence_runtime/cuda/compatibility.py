@@ -20,6 +20,16 @@ def arena_bytes(plan: Plan) -> int:
     return max(section.offset + section.size_bytes for section in plan.sections)
 
 
+READ_ONLY = ("weights", "constants")
+"""The sections that no graph writes."""
+
+
+def lent_bytes(plan: Plan) -> int:
+    """Return how many bytes at the start of the arena lanes share: the sections that no graph writes, as far as they
+    come first, as the compiler puts them."""
+    return min(section.offset for section in plan.sections if section.name not in READ_ONLY)
+
+
 def graph_bytes(graph: Graph) -> int:
     """Return what the executable of a graph takes on the device, as predicted."""
     return NODE_BYTES * len(graph.nodes)

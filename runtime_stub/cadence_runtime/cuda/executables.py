@@ -3,7 +3,8 @@
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 
-from cadence_runtime.cuda.build import build
+from cadence_runtime.cuda.build import Addresses, build
+from cadence_runtime.cuda.compatibility import executable_bytes, graph_bytes
 from cadence_runtime.cuda.driver import Driver, Handle
 from cadence_runtime.errors import DeviceError
 from cadence_runtime.format.cuda import CudaPart
@@ -14,19 +15,19 @@ from cadence_runtime.residency import AllStay
 
 @frozen
 class Maker:
-    """What it takes to build an executable: the plan's graphs and functions, and where its arena stands. `name` is what
+    """What it takes to build a lane's executables: the plan's graphs and functions, and its addresses. `name` is what
     a message calls a capture."""
 
     driver: Driver
     part: CudaPart
     functions: Sequence[Handle]
-    base: int
+    addresses: Addresses
     name: Callable[[int], str]
 
     def make(self, capture: int, stream: Handle) -> Handle:
         """Return the executable of a capture's graph; its upload is begun on the stream."""
         with at(self.name(capture)):
-            made = build(self.driver, self.part.graph_of(capture), self.part.kernels, self.functions, self.base)
+            made = build(self.driver, self.part.graph_of(capture), self.part.kernels, self.functions, self.addresses)
             try:
                 self.driver.prepare(made, stream)
             except BaseException:
@@ -56,6 +57,12 @@ class Executables(AllStay):
         """Build and upload all, in the order of the plan."""
         for capture in range(self._captures):
             self.use(capture)
+
+    @property
+    def owed_bytes(self) -> int:
+        """What the executables that are not built yet will take."""
+        part = self._maker.part
+        return executable_bytes(part) - sum(graph_bytes(part.graphs[graph]) for graph in tuple(self._made))
 
     def close(self) -> None:
         """Destroy all of them; nothing may run any more."""

@@ -9,9 +9,11 @@ from collections.abc import Mapping
 import numpy as np
 
 from cadence_runtime.cuda.arrays import DeviceArray, HostArray, numpy_dtype, span_bytes, strided
+from cadence_runtime.cuda.common import WeightSource
+from cadence_runtime.cuda.compatibility import lent_bytes
 from cadence_runtime.cuda.driver import Driver
-from cadence_runtime.cuda.resident import Resident, WeightSource
-from cadence_runtime.errors import DeviceError, PlanError
+from cadence_runtime.cuda.resident import Resident, reside
+from cadence_runtime.errors import PlanError
 from cadence_runtime.format.plan import Plan, TensorForm
 from cadence_runtime.format.tape import ITEM_BYTES
 from cadence_runtime.residency import Residency
@@ -23,14 +25,15 @@ class CudaPlayer:
     """See `cadence_runtime.player.Player`. Host arrays are numpy arrays.
 
     With `warm`, executables are built and uploaded at once, as far as `budget_bytes` reach, instead of when they first
-    run or, with a budget that does not hold all, when the timeline says that they can come next.
+    run or, with a budget that does not hold all, when the timeline says that they can come next. Where `weights` is a
+    lane that has them, this is one more lane beside it, with a budget of the same size.
     """
 
     def __init__(
         self,
         plan: Plan,
         driver: Driver,
-        weights: WeightSource,
+        weights: WeightSource | Resident,
         address: int | None = None,
         *,
         warm: bool = False,
@@ -42,7 +45,11 @@ class CudaPlayer:
         self._driver = driver
         self._offsets = {section.name: section.offset for section in plan.sections}
         self._state_bytes = next(section.size_bytes for section in plan.sections if section.name == "state")
-        self._resident = Resident(driver, plan, plan.cuda, weights, address, budget_bytes)
+        self._warm, self._is_first = warm, not isinstance(weights, Resident)
+        if isinstance(weights, Resident):
+            self._resident = weights.lane()
+        else:
+            self._resident = reside(driver, plan, plan.cuda, weights, address, budget_bytes)
         self._state = self._resident.base + self._offsets["state"]
         self._slabs: set[int] = set()
         self.residency: Residency = self._resident.executables
@@ -137,27 +144,26 @@ class CudaPlayer:
         self._driver.use()
 
     def lane(self) -> "CudaPlayer":
-        raise DeviceError(
-            "CAD8006",
-            "a plan for cuda has one lane",
-            expected="one lane",
-            got="another",
-            hint="open more sessions on the lane that there is",
-        )
+        return CudaPlayer(self.plan, self._driver, self._resident, warm=self._warm)
+
+    def lane_bytes(self) -> int:
+        return self._resident.lane_bytes
 
     def free_bytes(self) -> int:
-        return self._driver.memory()[0]
+        return max(0, self._driver.memory()[0] - self._resident.common.owed_bytes)
 
     def report(self) -> Mapping[str, int]:
-        return {section.name: section.size_bytes for section in self.plan.sections}
+        lent = 0 if self._is_first else lent_bytes(self.plan)
+        sizes: dict[str, int] = {s.name: s.size_bytes if s.offset >= lent else 0 for s in self.plan.sections}
+        return {**sizes, "executables": self._resident.executables_bytes}
 
     def close(self) -> None:
         self._driver.synchronize(self._resident.stream)
         for slab in self._slabs:
             self._driver.free(slab)
         self._slabs.clear()
-        self._resident.close()
-        self._driver.close()
+        if self._resident.close():
+            self._driver.close()
 
     def _copy_within(self, array: DeviceArray, offset: int, form: TensorForm) -> None:
         """Hand an output on to an input; where the plan gave both the same place there is nothing to do."""

@@ -1,86 +1,87 @@
-"""A plan on the device: its arena, images, functions and executables, from load to close.
+"""A lane of a plan on the device: its part of the arena and its executables, from load to close.
 
-    reserve arena -> weights, constants, snapshots -> images -> device variables -> functions -> executables
+    first lane      [ weights  constants | state  io  scratch  rows  library ]
+    another lane    ^--- the same ----->   [ state  io  scratch  rows  library ]     and executables of its own
 
-Everything that was taken is given back on `close`, and when any step of loading fails. Executables are built when their
-captures first run, or before by `warm`, and stay; where a budget does not hold all of them, `budget` says which do.
+Everything that was taken is given back on `close`, and when any step fails; what lanes have in common goes with the
+last. Executables are built when their captures first run, or before by `warm`, and stay; where a budget does not hold
+all of them, `budget` says which do.
 """
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 
 import numpy as np
-import numpy.typing as npt
 
 from cadence_runtime.cuda.budget import Budgeted
-from cadence_runtime.cuda.compatibility import arena_bytes, executable_bytes
+from cadence_runtime.cuda.build import Addresses
+from cadence_runtime.cuda.common import Bytes, Common, WeightSource
+from cadence_runtime.cuda.compatibility import READ_ONLY, arena_bytes, executable_bytes, lent_bytes
 from cadence_runtime.cuda.driver import Driver, Handle
 from cadence_runtime.cuda.executables import Executables, Maker, at
 from cadence_runtime.cuda.needs import Needs
 from cadence_runtime.errors import DeviceError
-from cadence_runtime.format.cuda import CudaPart, DeviceGlobal, Graph, Kernel, KernelImage, Move
+from cadence_runtime.format.cuda import CudaPart, Graph, Move
 from cadence_runtime.format.plan import Plan
 from cadence_runtime.format.source import located
-from cadence_runtime.frozen import frozen
-from cadence_runtime.threads import side_by_side
-
-Bytes = npt.NDArray[np.uint8]
-Pieces = Iterable[bytes | memoryview]
-"""Bytes one behind the other; each piece stays as it is until the next is asked for."""
-WeightSource = Callable[[str], Pieces]
-"""Returns the raw bytes of a weight by tensor name. Weights may be read side by side, from several threads."""
-
-UPLOAD_THREADS = 4
-IMAGE_THREADS = 8
 
 
-@frozen
-class _Content:
-    """Bytes that stand in the arena from the start, at an offset of it; `name` is for messages."""
-
-    name: str
-    offset: int
-    pieces: Pieces
+def reside(
+    driver: Driver,
+    plan: Plan,
+    part: CudaPart,
+    weights: WeightSource,
+    address: int | None = None,
+    budget_bytes: int | None = None,
+) -> "Resident":
+    """Return the first lane of a plan. `address` is where the arena should stand, if not where it was recorded;
+    `budget_bytes` is what a lane's executables may take on the device, as predicted. Raises UsageError CAD9704 for one
+    that does not hold a push."""
+    needs = None
+    if budget_bytes is not None and budget_bytes < executable_bytes(part):
+        needs = Needs(plan, part)
+        needs.check(budget_bytes)
+    return Resident(Common(driver, plan, part, weights, address), needs, budget_bytes, is_first=True)
 
 
 class Resident:
-    """One plan on one device. `base` is the arena's address; offsets of the plan are relative to it."""
+    """See above. `base` is what offsets of the lane's own sections are relative to."""
 
-    def __init__(
-        self,
-        driver: Driver,
-        plan: Plan,
-        part: CudaPart,
-        weights: WeightSource,
-        address: int | None = None,
-        budget_bytes: int | None = None,
-    ) -> None:
-        """`address` is where the arena should stand, if not where it was recorded; `budget_bytes` is what executables
-        may take on the device, as predicted. Raises UsageError CAD9704 for one that does not hold a push."""
-        self.driver, self.plan, self.part = driver, plan, part
-        needs = None
-        if budget_bytes is not None and budget_bytes < executable_bytes(part):
-            needs = Needs(plan, part)
-            needs.check(budget_bytes)
-        self.arena_bytes = arena_bytes(plan)
+    def __init__(self, common: Common, needs: Needs | None, budget_bytes: int | None, *, is_first: bool) -> None:
+        self.common, self.driver, self.plan, self.part = common, common.driver, common.plan, common.part
+        self._needs, self._budget_bytes = needs, budget_bytes
         self._unfinished: dict[int, None] = {}  # captures that were launched since the device was last heard of
+        self._is_last = False
         with ExitStack() as undo:
-            with at(f"the arena of {self.arena_bytes} bytes"):
-                self.base = driver.reserve(self.arena_bytes, part.base if address is None else address)
-            undo.callback(driver.release, self.base, self.arena_bytes)
-            self.stream = driver.new_stream()
-            undo.callback(driver.destroy_stream, self.stream)
-            self._fill_arena(weights)
-            self._libraries = self._load_images(undo)
-            self._write_globals()
-            maker = Maker(driver, part, self._find_functions(), self.base, self._capture_name)
-            self.executables = self._executables(undo, maker, needs, budget_bytes or 0)
+            undo.callback(self._leave)
+            self.stream = common.stream if is_first else self._new_stream(undo)
+            self._addresses = Addresses(common.base, common.base, 0) if is_first else self._place(undo)
+            self.base = self._addresses.own
+            maker = Maker(self.driver, self.part, common.functions, self._addresses, self._capture_name)
+            self.executables = self._executables(undo, maker)
             undo.callback(self.executables.close)
+            common.take(self._owed)
             self._undo = undo.pop_all()
 
-    def close(self) -> None:
-        """Give back everything; the object is of no use afterwards."""
+    def lane(self) -> "Resident":
+        """Return one more lane. Raises DeviceError CAD8006 where there is no room for it, or cannot be one."""
+        self._check_lane()
+        return Resident(self.common, self._needs, self._budget_bytes, is_first=False)
+
+    @property
+    def lane_bytes(self) -> int:
+        """What one more lane takes on the device, with all the executables that it may have, as predicted."""
+        return self._own_bytes + self._limit_bytes
+
+    @property
+    def executables_bytes(self) -> int:
+        """What the executables that are built take on the device, as predicted."""
+        return self._limit_bytes - self.executables.owed_bytes
+
+    def close(self) -> bool:
+        """Give back everything; return whether it was the last lane. The object is of no use afterwards."""
         self._undo.close()
+        return self._is_last
 
     def warm(self) -> None:
         """Build and upload executables ahead of their first launch, as far as the budget reaches."""
@@ -118,14 +119,67 @@ class Resident:
         self._unfinished.clear()
         return host
 
-    def _executables(
-        self, undo: ExitStack, maker: Maker, needs: Needs | None, budget_bytes: int
-    ) -> Executables | Budgeted:
-        if needs is None:
-            return Executables(maker, len(self.plan.captures), self.stream)
+    @property
+    def _own_bytes(self) -> int:
+        return max(1, arena_bytes(self.plan) - lent_bytes(self.plan))
+
+    @property
+    def _limit_bytes(self) -> int:
+        return executable_bytes(self.part) if self._needs is None else self._budget_bytes or 0
+
+    def _check_lane(self) -> None:
+        written = [s for s in self.part.snapshots if s.blob is None]
+        for variable in self.part.globals:
+            if any(s.offset <= offset < s.offset + s.size_bytes for _, offset in variable.pointers for s in written):
+                raise DeviceError(
+                    "CAD8006",
+                    "the plan has one lane",
+                    expected="device variables that lead to tables alone",
+                    got=f"`{variable.name}`, which leads to memory that kernels write",
+                    hint="open more sessions on the lane that there is",
+                )
+        free = self.driver.memory()[0] - self.common.owed_bytes
+        if self.lane_bytes > free:
+            raise DeviceError(
+                "CAD8006",
+                "the device has no room for one more lane",
+                expected=f"{self.lane_bytes} bytes: {self._own_bytes} of arena and {self._limit_bytes} of executables",
+                got=f"{max(0, free)} bytes free, besides what the lanes that there are may still take",
+                hint="open more sessions on the lanes that there are, or give `load` a budget",
+            )
+
+    def _leave(self) -> None:
+        self._is_last = self.common.give_back(self._owed)
+
+    def _owed(self) -> int:
+        return self.executables.owed_bytes
+
+    def _new_stream(self, undo: ExitStack) -> Handle:
         stream = self.driver.new_stream()
         undo.callback(self.driver.destroy_stream, stream)
-        return Budgeted(maker, needs, budget_bytes, stream, self._finish)
+        return stream
+
+    def _place(self, undo: ExitStack) -> Addresses:
+        """Take memory for the lane's own sections, and fill it with what they start with."""
+        lent = lent_bytes(self.plan)
+        with at(f"the {self._own_bytes} bytes of a lane"):
+            address = self.driver.reserve(self._own_bytes, 0)
+        undo.callback(self.driver.release, address, self._own_bytes)
+        own = address - lent
+        for section in self.plan.sections:
+            if section.name in READ_ONLY and section.offset >= lent and section.size_bytes:
+                self.driver.copy(
+                    own + section.offset, self.common.base + section.offset, section.size_bytes, self.stream
+                )
+        for content in self.common.snapshots():
+            self.common.upload(content, own, self.stream)
+        self.common.clear(own, self.stream)
+        return Addresses(own, self.common.base, lent)
+
+    def _executables(self, undo: ExitStack, maker: Maker) -> Executables | Budgeted:
+        if self._needs is None:
+            return Executables(maker, len(self.plan.captures), self.stream)
+        return Budgeted(maker, self._needs, self._limit_bytes, self._new_stream(undo), self._finish)
 
     def _finish(self) -> None:
         """Wait for all launches, on a thread that launches nothing: what was heard of the device stays as it is."""
@@ -134,7 +188,8 @@ class Resident:
 
     def _move(self, moves: Sequence[Move]) -> None:
         for move in moves:
-            self.driver.copy(self.base + move.destination, self.base + move.source, move.size_bytes, self.stream)
+            destination, source = self._addresses.of(move.destination), self._addresses.of(move.source)
+            self.driver.copy(destination, source, move.size_bytes, self.stream)
 
     def _capture_name(self, capture: int) -> str:
         return f"capture {capture} of stage `{self.plan.captures[capture].key.stage}`"
@@ -147,109 +202,3 @@ class Resident:
         except DeviceError as error:
             ran = ", ".join(map(self._capture_name, tuple(self._unfinished)))
             raise located(error, f"after {ran}") from None if ran else error
-
-    def _section(self, name: str) -> int:
-        return next(section.offset for section in self.plan.sections if section.name == name)
-
-    def _fill_arena(self, weights: WeightSource) -> None:
-        """Copy what the arena starts with, several contents side by side: what takes time is files and copies."""
-        contents = list(self._contents(weights))
-        with ExitStack() as undo:
-            streams: list[Handle] = []
-            for _ in contents[:UPLOAD_THREADS]:
-                streams.append(self.driver.new_stream())
-                undo.callback(self.driver.destroy_stream, streams[-1])
-
-            def upload(content: _Content) -> None:
-                self.driver.use()
-                stream = streams.pop()  # there are as many as threads
-                try:
-                    with at(content.name):
-                        self._upload(content, stream)
-                        self.driver.synchronize(stream)
-                finally:
-                    streams.append(stream)
-
-            side_by_side(upload, contents, UPLOAD_THREADS)
-        for snapshot in self.part.snapshots:
-            if snapshot.blob is None:
-                with at(f"library memory `{snapshot.name}`"):
-                    self.driver.fill(self.base + snapshot.offset, 0, snapshot.size_bytes, self.stream)
-
-    def _contents(self, weights: WeightSource) -> "Iterator[_Content]":
-        start = self._section("weights")
-        for weight in self.plan.weights:
-            pieces = weights(weight.name) if weight.blob is None else self._blob(weight.blob)
-            yield _Content(f"weight `{weight.name}`", start + weight.offset, pieces)
-        start = self._section("constants")
-        for constant in self.plan.constants:
-            yield _Content(f"constant {constant.sha256[:12]}", start + constant.offset, self._blob(constant.blob))
-        for snapshot in self.part.snapshots:
-            if snapshot.blob is not None:
-                yield _Content(f"library memory `{snapshot.name}`", snapshot.offset, self._blob(snapshot.blob))
-
-    def _blob(self, number: int) -> Pieces:
-        """Yield a blob when the thread that uploads it comes to it: others may still be read and hashed."""
-        yield self.plan.blobs[number]
-
-    def _upload(self, content: "_Content", stream: Handle) -> None:
-        address = self.base + content.offset
-        for piece in content.pieces:
-            host = np.frombuffer(piece, np.uint8)
-            self.driver.upload(address, int(host.ctypes.data), int(host.nbytes), stream)
-            address += host.nbytes
-
-    def _load_images(self, undo: ExitStack) -> list[Handle]:
-        def loaded(image: KernelImage) -> Handle:
-            self.driver.use()
-            with at(f"an image of {image.library}, sha256 {image.sha256[:12]}"):
-                library = self.driver.load_library(self.plan.blobs[image.blob])
-            undo.callback(self.driver.unload_library, library)
-            return library
-
-        return side_by_side(loaded, self.part.images, IMAGE_THREADS)
-
-    def _write_globals(self) -> None:
-        for variable in self.part.globals:
-            with at(f"device variable `{variable.name}`"):
-                address, size = self.driver.global_address(self._libraries[variable.image], variable.name)
-            data = np.frombuffer(self._relocated(variable), np.uint8)
-            if len(data) != size:
-                raise DeviceError(
-                    "CAD8003",
-                    f"device variable `{variable.name}` has another size than the plan's",
-                    expected=f"{len(data)} bytes",
-                    got=f"{size} bytes",
-                )
-            self.driver.upload(address, int(data.ctypes.data), size, self.stream)
-
-    def _relocated(self, variable: DeviceGlobal) -> bytes:
-        data = bytearray(variable.data)
-        for start, offset in variable.pointers:
-            data[start : start + 8] = (self.base + offset).to_bytes(8, "little")
-        return bytes(data)
-
-    def _find_functions(self) -> list[Handle]:
-        functions = []
-        for kernel in self.part.kernels:
-            with at(f"kernel `{kernel.name}`"):
-                function = self.driver.function(self._libraries[kernel.image], kernel.name)
-                layout = self.driver.param_info(function)
-                for attribute, value in kernel.attributes:
-                    self.driver.set_attribute(function, attribute, value)
-            _require_layout(kernel, layout)
-            functions.append(function)
-        return functions
-
-
-def _require_layout(kernel: Kernel, found: Sequence[tuple[int, int]]) -> None:
-    """Refuse a kernel whose parameters in the image are not those the plan's bytes were laid out for."""
-    declared = tuple(zip(kernel.param_offsets, kernel.param_sizes, strict=True))
-    if tuple(found) != declared:
-        raise DeviceError(
-            "CAD8004",
-            f"kernel `{kernel.name}` takes other parameters than the plan says",
-            expected=f"(offset, size) {list(declared)}",
-            got=f"{list(found)}",
-            hint="the plan's image and launches do not belong together: compile it again",
-        )

@@ -119,10 +119,11 @@ class Executor:
         return float("inf") if self.plan.program.cadence_s is None else float(self.plan.program.cadence_s)
 
     def bytes(self) -> dict[str, int]:
-        """Return what the lanes take on the device, by section, and `slabs`. Weights and constants are there once."""
-        sizes = dict(self._lanes[0].plan.report())
-        for name in sizes.keys() - {"weights", "constants"}:
-            sizes[name] *= len(self._lanes)
+        """Return what the lanes take on the device, by section, `executables` on CUDA, and `slabs`. What lanes share
+        counts once."""
+        sizes: Counter[str] = Counter()
+        for lane in self._lanes:
+            sizes.update(lane.plan.report())
         return {**sizes, "slabs": sum(lane.plan.slab_bytes for lane in self._lanes)}
 
     def residency(self) -> dict[str, int]:

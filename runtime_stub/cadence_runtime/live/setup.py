@@ -2,6 +2,7 @@
 
 import os
 from collections.abc import Mapping
+from contextlib import ExitStack
 
 from cadence_runtime.errors import UsageError
 from cadence_runtime.session import LoadedPlan
@@ -32,8 +33,11 @@ def lanes_for(plan: LoadedPlan, wanted: int | None, times: Times | None) -> int:
 
 
 def lanes_of(plan: LoadedPlan, count: int) -> list[LoadedPlan]:
-    """Return the plan and further lanes of it."""
-    return [plan, *(plan.lane() for _ in range(count - 1))]
+    """Return the plan and further lanes of it. Raises DeviceError where there is no room; then no other is left."""
+    with ExitStack() as undo:
+        lanes = [plan, *(undo.enter_context(plan.lane()) for _ in range(count - 1))]
+        undo.pop_all()
+    return lanes
 
 
 def first_estimates(plan: LoadedPlan, times: Times | None) -> dict[str, float]:
