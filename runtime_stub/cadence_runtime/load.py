@@ -20,7 +20,7 @@ from cadence_runtime.format.plan import Plan
 from cadence_runtime.format.reader import PlanFile, reading_plan
 from cadence_runtime.player import Player
 from cadence_runtime.policy import Policy
-from cadence_runtime.session import LoadedPlan
+from cadence_runtime.session import LoadedPlan, check_lanes
 from cadence_runtime.weights import WeightsFile, open_weights
 from cadence_runtime.zstd import decompress
 
@@ -32,6 +32,7 @@ def load(
     policy: Policy | None = None,
     warm: bool = False,
     budget_bytes: int | None = None,
+    lanes: int = 1,
 ) -> LoadedPlan:
     """Load a plan; close it, or use it as a context manager.
 
@@ -43,11 +44,15 @@ def load(
     With a `policy`, plan and weights load only if they are signed as it says; what is loaded is the very bytes that
     were checked, whatever happens to the files meanwhile.
 
+    `lanes` is how many lanes memory is taken for: one is what is returned, its `lane` gives the others, and an executor
+    uses all of them. Raises UsageError CAD9703 for none, DeviceError CAD8006 or CAD8011 where they do not fit.
+
     A CUDA plan builds a capture's executable when it first runs, or, with `warm`, all of them now. `budget_bytes` is
-    what executables may take on the device, as predicted: where that is less than all, a thread builds those that the
-    open sessions can run next, ahead of their pushes. Neither bears on a CPU plan. Raises UsageError CAD9704 for a
-    budget that does not hold what one push runs.
+    what executables of each lane may take on the device, as predicted: where that is less than all, a thread builds
+    those that the open sessions can run next, ahead of their pushes. Neither bears on a CPU plan. Raises UsageError
+    CAD9704 for a budget that does not hold what one push runs.
     """
+    check_lanes(lanes, 1)
     with _Ahead() as ahead, _reading(path, policy, ahead) as (file, blobs):
         plan = file.plan
         with open_weights(plan, path, weights) as held:
@@ -62,7 +67,11 @@ def load(
         except BaseException:
             player.close()
             raise
-        return LoadedPlan(plan, player)
+        with ExitStack() as undo:
+            loaded = undo.enter_context(LoadedPlan(plan, player))
+            loaded.take_lanes(lanes - 1)
+            undo.pop_all()
+        return loaded
 
 
 def _reading(

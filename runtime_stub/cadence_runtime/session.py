@@ -11,11 +11,12 @@ import operator
 import threading
 import weakref
 from collections.abc import Mapping
+from contextlib import ExitStack
 from types import TracebackType
 from typing import Self, SupportsIndex
 
 from cadence_runtime.capacity import Capacity
-from cadence_runtime.errors import SessionError
+from cadence_runtime.errors import SessionError, UsageError
 from cadence_runtime.format.plan import Plan, TensorForm
 from cadence_runtime.host.step import enabled
 from cadence_runtime.inputs import intakes
@@ -40,6 +41,7 @@ class LoadedPlan:
         self.plan, self._player = plan, player
         self._lanes: weakref.WeakSet[LoadedPlan] = weakref.WeakSet() if beside is None else beside._lanes
         self._lanes.add(self)
+        self._spare: list[Player] = []
         self._book = ScriptBook(plan)
         self._intakes = intakes(plan.program)
         self._lock = threading.RLock()
@@ -63,7 +65,19 @@ class LoadedPlan:
         has but one lane."""
         with self._lock:
             self._check_open()
-            return LoadedPlan(self.plan, self._player.lane(), beside=self)
+            return LoadedPlan(self.plan, self._spare.pop() if self._spare else self._player.lane(), beside=self)
+
+    def take_lanes(self, count: int) -> None:
+        """Take memory for so many further lanes now; `lane` hands them out. Raises as `lane` does."""
+        with self._lock:
+            self._check_open()
+            for _ in range(count):
+                self._spare.append(self._player.lane())
+
+    @property
+    def spare_lanes(self) -> int:
+        """How many lanes are there that were not handed out."""
+        return len(self._spare)
 
     def capacity(
         self, times: Times | None = None, *, ahead_s: float = 0.0, share: float = 0.8, lanes: int = 1
@@ -75,7 +89,8 @@ class LoadedPlan:
             slab_bytes = next(section.size_bytes for section in self.plan.sections if section.name == "state")
             slowest_s = 0.0 if times is None else times.slowest_s
             cadence_s = self.plan.program.cadence_s
-            to_come = max(0, lanes - sum(not each._closed for each in self._lanes))
+            there = sum(1 + each.spare_lanes for each in self._lanes if not each._closed)
+            to_come = max(0, lanes - there)
             free_bytes, lanes_bytes = self._player.free_bytes(), to_come * self._player.lane_bytes()
             return Capacity(slab_bytes, free_bytes, slowest_s, cadence_s, ahead_s, share, lanes, lanes_bytes)
 
@@ -117,10 +132,10 @@ class LoadedPlan:
             if not self._closed:
                 self._use_here()
                 self._closed = True
-                try:
-                    self._states.close_all()
-                finally:
-                    self._player.close()
+                with ExitStack() as closing:
+                    for player in (self._player, *self._spare):
+                        closing.callback(player.close)
+                    closing.callback(self._states.close_all)
 
     def __enter__(self) -> Self:
         return self
@@ -288,6 +303,12 @@ class Session:
     def _leaf(self, index: int, form_index: int) -> Array | Value:
         form = self._plan.forms[form_index]
         return self._player.leaf(index, form) if isinstance(form, TensorForm) else literal_value(form)
+
+
+def check_lanes(count: int, least: int) -> None:
+    """Raise UsageError CAD9703 for fewer lanes than there have to be."""
+    if count < least:
+        raise UsageError("CAD9703", "too few lanes", expected=f"{least} or more", got=str(count))
 
 
 def _checked_seed(seed: int) -> int:

@@ -54,7 +54,15 @@ class Service:
     def _load(self) -> Executor:
         settings = self.settings
         policy = None if settings.policy is None else Policy.of_file(settings.policy)
-        plan = load(settings.plan, settings.weights, policy=policy, warm=True, budget_bytes=settings.budget_bytes)
+        lanes = max(1, settings.lanes or 1)
+        plan = load(
+            settings.plan,
+            settings.weights,
+            policy=policy,
+            warm=True,
+            budget_bytes=settings.budget_bytes,
+            lanes=lanes,
+        )
         try:
             executor = Executor(
                 plan,

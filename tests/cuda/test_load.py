@@ -16,12 +16,13 @@ from cadence_runtime.check import open_plan
 from cadence_runtime.cuda import driver as door
 from cadence_runtime.cuda.compatibility import NODE_BYTES, arena_bytes
 from cadence_runtime.cuda.driver import DeviceInfo
-from cadence_runtime.errors import CadenceError, DeviceError, ErrorList, IncompatibleError, PlanError
+from cadence_runtime.errors import CadenceError, DeviceError, ErrorList, IncompatibleError, PlanError, UsageError
 from cadence_runtime.format import blobs, reader
 from cadence_runtime.format.blobs import fetch
 from cadence_runtime.format.file import read_table, unpack_extent
 from cadence_runtime.format.graphs import decode_graphs
 from cadence_runtime.format.source import opened
+from cadence_runtime.live.setup import lanes_for
 from cadence_runtime.zstd import decompress
 from cadencec.check import check_file, exit_code, render
 from tests.cuda.fake_driver import FakeDriver
@@ -328,6 +329,33 @@ def test_the_slabs_of_a_lane_come_with_its_second_session(machine: Machine) -> N
         assert plan.capacity().free_bytes == machine.drivers[-1].free_bytes - NODES * NODE_BYTES
         kept.close()
     assert all(driver.live == [] for driver in machine.drivers)
+
+
+def test_lanes_that_a_load_took_memory_for_are_handed_out_and_given_back(machine: Machine) -> None:
+    with load(PLAN, lanes=3) as plan:
+        before = machine.names().count("reserve")
+        assert (before, plan.spare_lanes, lanes_for(plan, None, None)) == (3, 2, 3)
+        assert plan.capacity(lanes=3).lanes_bytes == 0
+        assert plan.capacity(lanes=4).lanes_bytes > 0
+        with plan.lane(), plan.session():
+            assert (machine.names().count("reserve"), plan.spare_lanes) == (before, 1)
+    assert all(driver.live == [] for driver in machine.drivers)
+    assert machine.names().count("open") == machine.names().count("close")
+
+
+@pytest.mark.parametrize("machine", [{"fail": ("reserve", 3)}], indirect=True)
+def test_a_load_whose_lanes_do_not_fit_gives_back_all_it_took(machine: Machine) -> None:
+    with pytest.raises(DeviceError, match="CAD8001"):
+        load(PLAN, lanes=3)
+    assert all(driver.live == [] for driver in machine.drivers)
+    assert machine.names().count("open") == machine.names().count("close")
+
+
+def test_a_load_of_no_lanes_is_refused(machine: Machine) -> None:
+    with pytest.raises(UsageError) as caught:
+        load(PLAN, lanes=0)
+    assert str(caught.value) == "CAD9703: too few lanes\n  expected: 1 or more\n  got:      0"
+    assert machine.drivers == []
 
 
 def test_the_way_to_a_load_imports_what_it_needs_and_no_more() -> None:

@@ -4,8 +4,7 @@ import os
 from collections.abc import Mapping
 from contextlib import ExitStack
 
-from cadence_runtime.errors import UsageError
-from cadence_runtime.session import LoadedPlan
+from cadence_runtime.session import LoadedPlan, check_lanes
 from cadence_runtime.times import Times
 
 HAND_OVER_S = 0.0005
@@ -22,9 +21,10 @@ def turn_event(plan: LoadedPlan) -> str | None:
 def lanes_for(plan: LoadedPlan, wanted: int | None, times: Times | None) -> int:
     """Return how many threads are to do pushes; 0 for the loop's own. Raises UsageError CAD9703 for fewer."""
     if wanted is not None:
-        if wanted < 0:
-            raise UsageError("CAD9703", "an executor of fewer lanes than none", expected="0 or more", got=str(wanted))
+        check_lanes(wanted, 0)
         return wanted
+    if plan.spare_lanes:
+        return 1 + plan.spare_lanes
     if plan.plan.target != "cpu":
         return 1
     if times is not None and 0 < times.slowest_s < HAND_OVER_S:
