@@ -23,7 +23,7 @@ from cadencec.passes.pipeline import ALL, optimise
 from cadencec.passes.program import Program
 from cadencec.plan.assemble import Traced, assemble
 from cadencec.plan.external import externalise
-from cadencec.plan.holdable import require_holdable
+from cadencec.plan.holdable import Holdable
 from cadencec.plan.pool import TapePool
 from cadencec.plan.published import load_published
 from cadencec.plan.release import digests, read_release
@@ -37,6 +37,7 @@ from cadencec.trace.fidelity import Outputs, check_same_weights, check_tape
 from cadencec.trace.jobs import Jobs
 from cadencec.trace.leaves import declared_leaves
 from cadencec.trace.model import load_model
+from cadencec.trace.neutral import settled
 from cadencec.trace.numerics import applied, shown
 from cadencec.trace.runner import TRACKS, Runner
 from cadencec.trace.walk import Tapes, Walked, walk
@@ -108,8 +109,9 @@ def compile_spec(  # noqa: PLR0913 - all but the first have names and defaults
         # A dictionary of its own: large constants join the weights of the plan, not those of the model.
         weights = replace(traced.weights, tensors=dict(traced.weights.tensors))
         kept = _Kept(weights, switches, device, traced.jobs, backend, keep_recorded)
-        found = _explore(spec, traced, stock, kept, node_limit, progress)
-        walked = _walk(kept, found, traced.weights, fresh, walk_events, progress)
+        with settled():
+            found = _explore(spec, traced, stock, kept, node_limit, progress)
+            walked = _walk(kept, found, traced.weights, fresh, walk_events, progress)
         plan = assemble(
             spec,
             Traced(
@@ -205,6 +207,7 @@ class _Kept:
     backend: Backend | None
     keep_recorded: bool
     pool: TapePool = field(default_factory=TapePool)
+    holdable: Holdable = field(default_factory=Holdable)
     lowered: list[Lowered] = field(default_factory=list)
     recorded: list[Tape] = field(default_factory=list)
     recorded_ops: int = 0
@@ -236,8 +239,9 @@ class _Kept:
         self.constants.update(program.constants)
         index = self.pool.add(program.tape)
         if index == len(self.lowered):
-            require_holdable(program.tape)
-            self.lowered.append(lower(program.tape) if self.backend is None else NOT_LOWERED)
+            tape = self.pool.tapes[index]
+            self.holdable.require(tape)
+            self.lowered.append(lower(tape) if self.backend is None else NOT_LOWERED)
             self.recorded_ops += len(recording.tape.ops)
             if self.keep_recorded:
                 self.recorded.append(recording.tape)

@@ -54,14 +54,19 @@ class Glance:
         self._elements = Group(iter)
         self._others: list[tuple[Source, object, Sequence[Child]]] = []
         self._leaves: list[tuple[State, object, object]] = []
-        self._kinds: list[tuple[object, type]] = []
+        self._functions: list[tuple[types.FunctionType, object]] = []
+        self._objects: list[object] = []
+        self._kinds: list[type] = []
 
     def entered(self, value: Any, source: Source, children: Sequence[Child]) -> None:
         """Note an object whose inside was walked, and what `source` found there."""
-        self._kinds.append((value, type(value)))
+        self._objects.append(value)
+        self._kinds.append(type(value))
         if isinstance(value, tuple):
             return
-        if isinstance(value, nn.Module) and not isinstance(value, ScriptModule):
+        if isinstance(value, types.FunctionType) and value.__closure__ is None and value.__kwdefaults__ is None:
+            self._functions.append((value, value.__defaults__))
+        elif isinstance(value, nn.Module) and not isinstance(value, ScriptModule):
             hooks = value._forward_pre_hooks, value._forward_hooks
             for held in (vars(value), value._parameters, value._buffers, value._modules, *hooks):
                 self._mapping(held)
@@ -83,7 +88,8 @@ class Glance:
         """Return whether a walk would find what it found before; no where that is not certain."""
         groups = (self._entries, self._keys, self._names, self._members, self._elements)
         return (
-            all(type(value) is kind for value, kind in self._kinds)
+            [*map(type, self._objects)] == self._kinds
+            and all(f.__defaults__ is defaults and f.__kwdefaults__ is None for f, defaults in self._functions)
             and all(group.is_same() for group in groups)
             and all(_is_same_inside(list(source(value)), children) for source, value, children in self._others)
             and all(state(value) == before for state, value, before in self._leaves)

@@ -40,6 +40,17 @@ def no_collection() -> Iterator[None]:
             gc.enable()
 
 
+@contextmanager
+def settled() -> Iterator[None]:
+    """Spare what is there now from the garbage collector: imports and models are many objects, and stay."""
+    gc.collect()
+    gc.freeze()
+    try:
+        yield
+    finally:
+        gc.unfreeze()
+
+
 def _enter(self: Any) -> None:
     guards = self.__dict__.setdefault("_cadence_guards", [])
     guards.append(torch.no_grad())

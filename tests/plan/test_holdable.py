@@ -8,8 +8,9 @@ import pytest
 from cadence_runtime.errors import CadenceError, PlanError, TargetError
 from cadence_runtime.format.tape import Literal, Op, Tape
 from cadencec.plan import compile as compiling
+from cadencec.plan import holdable as holdable_module
 from cadencec.plan.compile import compile_spec
-from cadencec.plan.holdable import require_holdable
+from cadencec.plan.holdable import Holdable
 from cadencec.spec import load_spec
 from tests.cli.conftest import CASE_01
 
@@ -22,7 +23,7 @@ def tape(**changes: object) -> Tape:
 
 def refused(made: Tape) -> str:
     with pytest.raises(TargetError) as caught:
-        require_holdable(made)
+        Holdable().require(made)
     return str(caught.value)
 
 
@@ -56,7 +57,16 @@ def test_a_source_line_that_no_screen_should_show() -> None:
 
 
 def test_what_can_be_held_passes() -> None:
-    require_holdable(tape())
+    Holdable().require(tape())
+
+
+def test_an_op_that_tapes_share_is_looked_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    looked_at: list[Op] = []
+    monkeypatch.setattr(holdable_module, "op_errors", lambda op, at, texts: looked_at.append(op) or ())
+    one, holdable = tape(), Holdable()
+    for made in (one, replace(one, ops=(*one.ops, CALL)), tape()):
+        holdable.require(made)
+    assert looked_at == [CALL, one.ops[1], one.ops[1]]  # the last tape has an op of its own
 
 
 def test_what_a_load_says_of_operands_is_said_by_compile(monkeypatch: pytest.MonkeyPatch) -> None:
