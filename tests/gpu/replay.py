@@ -18,6 +18,7 @@ from cadence_runtime.cuda import common
 from cadence_runtime.cuda.bindings import CudaDriver
 from cadence_runtime.cuda.build import Addresses, Parameters
 from cadence_runtime.cuda.driver import Handle
+from cadence_runtime.cuda.needs import Needs
 from cadence_runtime.cuda.player import CudaPlayer
 from cadence_runtime.format.cuda import Graph, KernelNode, MemsetNode
 from cadence_runtime.format.plan import Plan
@@ -80,17 +81,23 @@ def same(got: Any, expected: Any) -> bool:
 
 
 def replay(folder: Path, name: str, address: int | None) -> str:
-    """Replay a plan on its first lane, and then on another over the same weights and images."""
+    """Replay a plan on its first lane, on another over the same weights and images, and within the smallest budget of
+    executables."""
     plan = open_plan(folder / f"{name}.plan")
     told = pickle.loads((folder / f"{name}.pickle").read_bytes())  # noqa: S301
+    assert plan.cuda is not None
     driver = ReadingDriver()
     driver.open(0)
     with LoadedPlan(plan, CudaPlayer(plan, driver, lambda _: (), address)) as first, first.lane() as second:
         verdicts = [talk(first, told), *graphs(first, driver), talk(second, told), *graphs(second, driver)]
         base = first._player._resident.base  # type: ignore[attr-defined]
-        if base != (plan.cuda.base if address is None else address):  # type: ignore[union-attr]
+        if base != (plan.cuda.base if address is None else address):
             return f"the arena is at {base:#x}"
-        return next((verdict for verdict in verdicts if verdict != "ok"), "ok")
+    driver.open(0)
+    budget_bytes = Needs(plan, plan.cuda).push_bytes
+    with LoadedPlan(plan, CudaPlayer(plan, driver, lambda _: (), address, budget_bytes=budget_bytes)) as tight:
+        verdicts.append(talk(tight, told))
+    return next((verdict for verdict in verdicts if verdict != "ok"), "ok")
 
 
 def talk(lane: LoadedPlan, told: Any) -> str:
