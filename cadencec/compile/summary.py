@@ -24,6 +24,7 @@ def render(report: Report, *, tapes: bool = False) -> str:
         "scratch": scratch_line(plan, unplanned_bytes(report)),
         "fidelity": fidelity_line(plan.fidelity),
         "time": time_line(report.phases_s),
+        "tracing": parts_line(report.compiled.parts_s),
     }
     pairs = zip(report.compiled.recorded, plan.tapes, strict=True) if tapes else ()
     listings = [
@@ -60,6 +61,7 @@ def to_json(report: Report, *, tapes: bool = False) -> dict[str, Any]:
         "fidelity": {name: getattr(plan.fidelity, name) for name in plan.fidelity.__match_args__},
         "warnings": list(report.compiled.warnings),
         "seconds": {phase: round(seconds, 3) for phase, seconds in report.phases_s.items()},
+        "trace_seconds": {part: round(seconds, 3) for part, seconds in report.compiled.parts_s.items()},
     } | {**recorded, **listings}
 
 
@@ -149,8 +151,12 @@ def fidelity_line(fidelity: Fidelity) -> str:
 
 def time_line(phases_s: Mapping[str, float]) -> str:
     """Return the time of the whole and of each phase."""
-    parts = ", ".join(f"{phase} {seconds:.1f}" for phase, seconds in phases_s.items())
-    return f"{sum(phases_s.values()):.1f} s: {parts}"
+    return f"{sum(phases_s.values()):.1f} s: {parts_line(phases_s)}"
+
+
+def parts_line(parts_s: Mapping[str, float]) -> str:
+    """Return the time of each part."""
+    return ", ".join(f"{part} {seconds:.1f}" for part, seconds in parts_s.items())
 
 
 def size(count: int) -> str:

@@ -39,6 +39,7 @@ from cadencec.trace.leaves import declared_leaves
 from cadencec.trace.model import load_model
 from cadencec.trace.neutral import settled
 from cadencec.trace.numerics import applied, shown
+from cadencec.trace.parts import Parts
 from cadencec.trace.runner import TRACKS, Runner
 from cadencec.trace.walk import Tapes, Walked, walk
 from cadencec.trace.weights import Weights, collect_weights
@@ -62,13 +63,15 @@ def silent(phase: str, done: int, total: int) -> None:
 class CompiledPlan:
     """A plan, and what a report shows besides. `recorded` has the first recording behind each tape, before any pass,
     where recordings were to be kept; `recorded_ops` counts the ops of them all; `unplanned_bytes` is what torch still
-    allocates in the replay of each tape; `notes` are what the target tells."""
+    allocates in the replay of each tape; `notes` are what the target tells; `parts_s` are seconds by part of tracing.
+    """
 
     plan: Plan
     recorded: tuple[Tape, ...]
     recorded_ops: int
     unplanned_bytes: tuple[int, ...]
     notes: tuple[str, ...] = ()
+    parts_s: Mapping[str, float] = field(default_factory=dict, compare=False)
 
     @property
     def warnings(self) -> tuple[str, ...]:
@@ -135,7 +138,7 @@ def compile_spec(  # noqa: PLR0913 - all but the first have names and defaults
             plan = backend.finish(plan)
     unplanned = tuple(item.unplanned_bytes for item in kept.lowered)
     notes = () if backend is None else tuple(backend.warnings)
-    return CompiledPlan(plan, tuple(kept.recorded), kept.recorded_ops, unplanned, notes)
+    return CompiledPlan(plan, tuple(kept.recorded), kept.recorded_ops, unplanned, notes, kept.parts.seconds)
 
 
 @dataclass(frozen=True, slots=True)
@@ -174,7 +177,8 @@ def _build(
 
 def _explore(spec: Spec, traced: _Built, stock: _Built, kept: "_Kept", limit: int, progress: Progress) -> Exploration:
     progress("trace", 0, 1)
-    runner = Runner(spec.program, traced.jobs.leaves, traced.jobs, stock.jobs, traced.weights, kept.device)
+    leaves = traced.jobs.leaves
+    runner = Runner(spec.program, leaves, traced.jobs, stock.jobs, traced.weights, kept.device, kept.parts)
     found = explore(
         spec.program, runner, kept.keep, limit=limit, progress=lambda done, known: progress("trace", done, known)
     )
@@ -206,6 +210,7 @@ class _Kept:
     jobs: Jobs
     backend: Backend | None
     keep_recorded: bool
+    parts: Parts = field(default_factory=Parts)
     pool: TapePool = field(default_factory=TapePool)
     holdable: Holdable = field(default_factory=Holdable)
     lowered: list[Lowered] = field(default_factory=list)
@@ -222,11 +227,13 @@ class _Kept:
         recording, executions = found.recorded.recording, found.recorded.executions
         if found.recorded.is_new:
             check_deterministic(recording, self.weights, executions[0], self.device)
-        program = optimise(recording, self.weights, self.switches, device=self.device)
-        program = externalise(program, self.weights.tensors, self.device)
+        with self.parts("passes"):
+            program = optimise(recording, self.weights, self.switches, device=self.device)
+            program = externalise(program, self.weights.tensors, self.device)
         constant = program.constants.__getitem__
         try:
-            check_tape(program.tape, constant, self.weights, recording, executions, self.device)
+            with self.parts("compare"):
+                check_tape(program.tape, constant, self.weights, recording, executions, self.device)
         except TraceError:
             # A model that differs from itself only now and then looks like a tape that differs from it.
             check_deterministic(recording, self.weights, executions[-1], self.device, tries=TRIES)
@@ -237,17 +244,22 @@ class _Kept:
             self.outputs.note(found.key.stage, dict(zip(names, execution.outputs, strict=True)))
         self.numerics.update(recording.numerics)
         self.constants.update(program.constants)
-        index = self.pool.add(program.tape)
-        if index == len(self.lowered):
-            tape = self.pool.tapes[index]
-            self.holdable.require(tape)
-            self.lowered.append(lower(tape) if self.backend is None else NOT_LOWERED)
-            self.recorded_ops += len(recording.tape.ops)
-            if self.keep_recorded:
-                self.recorded.append(recording.tape)
+        with self.parts("pack"):
+            index = self.pool.add(program.tape)
+            if index == len(self.lowered):
+                self._add(self.pool.tapes[index], recording.tape)
         if self.backend is not None:
-            self.backend.add(self._finding(found, program))
+            with self.parts("capture"):
+                self.backend.add(self._finding(found, program))
         return index
+
+    def _add(self, tape: Tape, recorded: Tape) -> None:
+        """Take in a tape that is new, and the first recording behind it."""
+        self.holdable.require(tape)
+        self.lowered.append(lower(tape) if self.backend is None else NOT_LOWERED)
+        self.recorded_ops += len(recorded.ops)
+        if self.keep_recorded:
+            self.recorded.append(recorded)
 
     def _finding(self, found: Found, program: Program) -> Finding:
         recorded = found.recorded

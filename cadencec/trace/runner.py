@@ -26,6 +26,7 @@ from cadencec.trace.leaves import Leaves, undeclared
 from cadencec.trace.moves import moves
 from cadencec.trace.neutral import neutral
 from cadencec.trace.operands import encode_literal
+from cadencec.trace.parts import Parts
 from cadencec.trace.recorder import Recording, Weights, record
 from cadencec.trace.state import Sample, Value, contiguous_form, flatten, forms_of, place
 from cadencec.trace.template import Template
@@ -113,8 +114,9 @@ class Tracks:
 
 @dataclass(slots=True)
 class Runner:
-    """Runs `traced` under the recorder and `stock` as it is; the two share nothing. `runs` counts, for the seeds;
-    `templates` has a recording of each sequence of ops met so far, `latest` the one that each stage came to last."""
+    """Runs `traced` under the recorder and `stock` as it is; the two share nothing. `parts` is told how long each takes;
+    `runs` counts, for the seeds; `templates` has a recording of each sequence of ops met so far, `latest` the one that
+    each stage came to last."""
 
     program: Program
     leaves: Leaves
@@ -122,6 +124,7 @@ class Runner:
     stock: Jobs
     weights: Weights
     device: torch.device
+    parts: Parts = field(default_factory=Parts)
     runs: int = 0
     templates: dict[Topology, Template] = field(default_factory=dict)
     latest: dict[str, Topology] = field(default_factory=dict)
@@ -161,7 +164,8 @@ class Runner:
         last track to where the others stand."""
         self.runs += 1
         inputs, leaves = self._inputs(run, tracks, 0), self._leaves(traced, tracks)
-        recording, outcome, is_new = self._record(traced, tracks.samples[0], tracks.forms, inputs)
+        with self.parts("record"):
+            recording, outcome, is_new = self._record(traced, tracks.samples[0], tracks.forms, inputs)
         if not is_new:
             tracks.drop(TRACKS - 1)
         elif len(tracks.samples) < TRACKS:
@@ -256,7 +260,8 @@ class Runner:
 
         run = again()
         draws.seed(seed)
-        outputs, state = run()
+        with self.parts("stock"):
+            outputs, state = run()
         leaves = {paths[i]: sample.values[i] for i in job.concerns(forms)}
         execution = Execution(inputs, leaves, seed, outputs, state, generator_states(self.device), again)
         return execution, outcomes[0]

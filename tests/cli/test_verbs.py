@@ -29,6 +29,9 @@ def test_compile_writes_the_plan_and_its_weights_here(cadencec: CommandLine, tmp
         assert sorted(weights.keys()) == ["o.bias", "o.weight", "qkv.bias", "qkv.weight"]
     assert body["keys"] == body["captures"] == 14 and body["states"] == 7
     assert body["fidelity"]["outputs_compared"] > 0 and body["warnings"] == []
+    assert list(body["seconds"]) == ["load", "build", "trace", "walk", "write"]
+    assert list(body["trace_seconds"]) == ["record", "stock", "passes", "compare", "pack"]
+    assert sum(body["trace_seconds"].values()) < body["seconds"]["trace"]
 
 
 def test_compile_sums_up_in_text(cadencec: CommandLine) -> None:
@@ -39,7 +42,7 @@ def test_compile_sums_up_in_text(cadencec: CommandLine) -> None:
     heads = [line.rpartition(":")[0] for line in tapes.splitlines() if line.startswith("tape step, 1,")]
     assert heads == ["tape step, 1, as recorded", "tape step, 1, as replayed"]
     assert [line.split()[0] for line in summary.splitlines()[1:]] == [
-        "model", "timeline", "coverage", "tapes", "arena", "scratch", "fidelity", "time",
+        "model", "timeline", "coverage", "tapes", "arena", "scratch", "fidelity", "time", "tracing",
     ]  # fmt: skip
     assert "14 of 14 reachable keys captured" in summary
     assert "bit-equal to the stock model" in summary
