@@ -114,9 +114,9 @@ class Tracks:
 
 @dataclass(slots=True)
 class Runner:
-    """Runs `traced` under the recorder and `stock` as it is; the two share nothing. `parts` is told how long each takes;
-    `runs` counts, for the seeds; `templates` has a recording of each sequence of ops met so far, `latest` the one that
-    each stage came to last."""
+    """Runs `traced` under the recorder and `stock` as it is; the two share nothing. `parts` is told how long each
+    takes; `runs` counts, for the seeds; `templates` has a recording of each sequence of ops met so far, `latest` the
+    one that each stage came to last."""
 
     program: Program
     leaves: Leaves
