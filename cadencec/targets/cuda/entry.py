@@ -1,7 +1,9 @@
-"""A recording as JSON and back. Bytes are hexadecimal, or the digests of objects where they may be long."""
+"""A recording as JSON and back, in two parts: what the compiler needs to know of it before the end, which is short, and
+the rest. Bytes are hexadecimal, or the digests of objects where they may be long."""
 
 import hashlib
 from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
 from itertools import starmap
 from typing import Any
 
@@ -14,31 +16,54 @@ from cadencec.targets.cuda.relocate import FreeGraph, FreeKernel, FreeNode, Poin
 Json = Any
 
 
-def to_json(recording: CudaRecording) -> dict[str, Json]:
-    """Return a recording as JSON; handles of the driver, which mean nothing later, are left out."""
+@dataclass(frozen=True, slots=True)
+class Summary:
+    """Of a recording, what its scratch takes and what it points into without using it."""
+
+    scratch: tuple[ScratchBuffer, ...]
+    idle: tuple[IdleBuffer, ...]
+
+
+def summary_of(recording: CudaRecording) -> Summary:
+    """Return the summary of a recording."""
+    return Summary(recording.scratch, recording.idle)
+
+
+def summary_from_json(entry: Mapping[str, Json]) -> Summary:
+    """Return the summary that the first part holds."""
+    scratch = tuple(ScratchBuffer(*row) for row in entry["scratch"])
+    return Summary(scratch, tuple(IdleBuffer(*row) for row in entry["idle"]))
+
+
+def to_json(recording: CudaRecording) -> tuple[dict[str, Json], dict[str, Json]]:
+    """Return both parts of a recording; handles of the driver, which mean nothing later, are left out."""
     graph, philox = recording.graph, recording.philox
-    return {
+    first = {
+        "scratch": [[row.number, row.size_bytes, row.lower, row.upper] for row in recording.scratch],
+        "idle": [[row.number, row.size_bytes] for row in recording.idle],
+        "outside": [[row.number, hashlib.sha256(row.content).hexdigest()] for row in recording.outside],
+        "images": dict(recording.images),
+    }
+    rest = {
         "nodes": [_node(node) for node in graph.nodes],
         "pointers": [[row.node, row.word, row.buffer, row.offset] for row in graph.pointers],
         "edges": [list(row) for row in graph.edges],
         "ops": list(recording.ops),
-        "scratch": [[row.number, row.size_bytes, row.lower, row.upper] for row in recording.scratch],
-        "outside": [[row.number, hashlib.sha256(row.content).hexdigest()] for row in recording.outside],
-        "images": dict(recording.images),
         "globals": [[row.image, row.name, row.data.hex(), row.pointers] for row in recording.globals],
-        "idle": [[row.number, row.size_bytes] for row in recording.idle],
         "philox": None if philox is None else [philox.seed, philox.offset, philox.step],
     }
+    return first, rest
 
 
 def objects_of(entry: Mapping[str, Json]) -> Iterator[str]:
-    """Yield the digests of the objects that an entry names."""
+    """Yield the digests of the objects that the first part of an entry names."""
     yield from entry["images"].values()
     yield from (digest for _, digest in entry["outside"])
 
 
-def from_json(entry: Mapping[str, Json], load: Callable[[str], bytes]) -> CudaRecording:
+def from_json(first: Mapping[str, Json], rest: Mapping[str, Json], load: Callable[[str], bytes]) -> CudaRecording:
     """Return the recording that was made into JSON; `load` returns an object by its digest."""
+    summary, entry = summary_from_json(first), {**first, **rest}
     return CudaRecording(
         graph=FreeGraph(
             nodes=tuple(_free_node(row) for row in entry["nodes"]),
@@ -46,12 +71,12 @@ def from_json(entry: Mapping[str, Json], load: Callable[[str], bytes]) -> CudaRe
             edges=tuple(starmap(Edge, entry["edges"])),
         ),
         ops=tuple(entry["ops"]),
-        scratch=tuple(ScratchBuffer(*row) for row in entry["scratch"]),
+        scratch=summary.scratch,
         outside=tuple(OutsideBuffer(number, load(digest)) for number, digest in entry["outside"]),
         images=dict(entry["images"]),
         globals=tuple(_live_global(*row) for row in entry["globals"]),
         philox=None if entry["philox"] is None else Philox(*entry["philox"]),
-        idle=tuple(IdleBuffer(*row) for row in entry["idle"]),
+        idle=summary.idle,
     )
 
 

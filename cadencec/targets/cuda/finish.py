@@ -16,11 +16,12 @@ from cadence_runtime.format.tape import ITEM_BYTES, Binding, Storage, Tape, View
 from cadencec.arena.planner import Buffer, Packing, aligned
 from cadencec.arena.planner import plan as pack
 from cadencec.targets.cuda.cache import CaptureCache
+from cadencec.targets.cuda.entry import Summary
 from cadencec.targets.cuda.libraries import library_of
 from cadencec.targets.cuda.nameless import Use
 from cadencec.targets.cuda.part import PartBuilder, PlacedRecording
 from cadencec.targets.cuda.placement import SlotName
-from cadencec.targets.cuda.recording import IdleBuffer, ScratchBuffer
+from cadencec.targets.cuda.recording import ScratchBuffer
 from cadencec.targets.cuda.rows import Member, Rows, moves, rows_of
 
 PAGE_BYTES = 2 << 20
@@ -31,11 +32,10 @@ FIRST_KERNEL_BYTES = 90 << 20
 
 @dataclass(frozen=True, slots=True)
 class Captured:
-    """A graph in the cache: its tape, its scratch, and what it points into without using it."""
+    """A graph in the cache: its tape, and what to know of it before it is read."""
 
     tape: Tape
-    scratch: tuple[ScratchBuffer, ...]
-    idle: tuple[IdleBuffer, ...]
+    summary: Summary
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,9 +51,9 @@ def finish(
 ) -> Plan:
     """Return the plan with its graphs, by key in the order of their first captures; `base` is the address that they
     were recorded at. Tapes only say what a stage's interface is."""
-    packings = {key: pack(_buffers(graph.scratch)) for key, graph in graphs.items()}
+    packings = {key: pack(_buffers(graph.summary.scratch)) for key, graph in graphs.items()}
     sections = [section for section in plan.sections if section.name != "scratch"]
-    idle_bytes = max((buffer.size_bytes for graph in graphs.values() for buffer in graph.idle), default=0)
+    idle_bytes = max((buffer.size_bytes for graph in graphs.values() for buffer in graph.summary.idle), default=0)
     sections.append(_scratch(_end(sections), list(packings.values()), idle_bytes))
     arena = _Arena(plan)
     members = [arena.member(capture, one.uses) for capture, one in zip(plan.captures, made, strict=True)]
@@ -115,8 +115,8 @@ def _scratch(offset: int, packings: Sequence[Packing], idle_bytes: int) -> Secti
 def _scratch_of(graph: Captured, packing: Packing, section: int) -> dict[int, int]:
     """Return the arena offsets of a graph's scratch, by the buffer's number."""
     offsets = (section + offset for offset in packing.offsets)
-    placed = dict(zip((buffer.number for buffer in graph.scratch), offsets, strict=True))
-    return placed | {buffer.number: section for buffer in graph.idle}
+    placed = dict(zip((buffer.number for buffer in graph.summary.scratch), offsets, strict=True))
+    return placed | {buffer.number: section for buffer in graph.summary.idle}
 
 
 def _slots(member: Member, rows: Rows, section: int) -> list[int]:

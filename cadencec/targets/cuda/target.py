@@ -27,6 +27,7 @@ from cadencec.targets.backend import Finding
 from cadencec.targets.cuda.allocator import RecordingAllocator
 from cadencec.targets.cuda.cache import CaptureCache, key_of
 from cadencec.targets.cuda.capture import DEVICE, Job, Stores
+from cadencec.targets.cuda.entry import summary_of
 from cadencec.targets.cuda.finish import Captured, Made, finish
 from cadencec.targets.cuda.images import ImageCollector
 from cadencec.targets.cuda.libraries import installed_versions
@@ -66,11 +67,12 @@ class CudaTarget:
         device = (("driver", str(self.info.driver)), ("sm", str(self.info.compute_capability)))
         key = capture_key(found.finding, found.slots, (*self.environment(), *device))
         if key not in self._graphs:
-            recording = self.cache.get(key)
-            if recording is None:
+            summary = self.cache.find(key)
+            if summary is None:
                 recording = self._record(found.finding, found.slots)
                 self.cache.put(key, recording, self._collector.images)
-            self._graphs[key] = Captured(found.finding.tape, recording.scratch, recording.idle)
+                summary = summary_of(recording)
+            self._graphs[key] = Captured(found.finding.tape, summary)
         self._made.append(Made(key, found.uses))
 
     def _record(self, finding: Finding, slots: Sequence[Slot]) -> CudaRecording:

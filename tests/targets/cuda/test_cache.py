@@ -19,6 +19,7 @@ from cadencec.targets.backend import Finding
 from cadencec.targets.cuda import cache as cache_module
 from cadencec.targets.cuda import target
 from cadencec.targets.cuda.cache import CaptureCache, key_of
+from cadencec.targets.cuda.entry import summary_of
 from cadencec.targets.cuda.placement import Slot, SlotName
 from tests.targets.cuda.recordings import DIGEST, IMAGE, IMAGES, TAPE, recording
 
@@ -33,6 +34,7 @@ def opened(folder: Path) -> tuple[CaptureCache, list[str]]:
 def test_what_goes_in_comes_out_in_another_process(tmp_path: Path) -> None:
     opened(tmp_path)[0].put(KEY, recording(), IMAGES)
     cache, told = opened(tmp_path)
+    assert cache.find(KEY) == summary_of(recording())
     assert cache.get(KEY) == recording()
     assert cache.object(DIGEST) == IMAGE
     assert cache.get("cd" * 32) is None
@@ -66,8 +68,9 @@ def emptied(path: Path) -> None:
 def test_damage_is_told_and_made_anew(tmp_path: Path, place: str, damage: Callable[[Path], None]) -> None:
     opened(tmp_path)[0].put(KEY, recording(), IMAGES)
     damage(tmp_path / place)
+    assert opened(tmp_path)[0].get(KEY) is None
     cache, told = opened(tmp_path)
-    assert cache.get(KEY) is None
+    assert cache.find(KEY) is None
     if (damage, place) == (Path.unlink, f"captures/{KEY}"):
         assert told == []
     else:
@@ -76,6 +79,20 @@ def test_damage_is_told_and_made_anew(tmp_path: Path, place: str, damage: Callab
         assert message.endswith("): made anew")
     cache.put(KEY, recording(), IMAGES)
     assert opened(tmp_path)[0].get(KEY) == recording()
+
+
+def test_a_capture_that_is_there_is_read_in_full_once_and_that_at_the_end(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    made(tmp_path, Recorder(), monkeypatch).add(finding())
+    read: list[object] = []
+    monkeypatch.setattr(cache_module, "from_json", lambda *parts: read.append(parts) or recording(1))
+    compiler = made(tmp_path, Recorder(stop=0), monkeypatch)
+    compiler.add(finding())
+    assert read == []
+    ((key, captured),) = compiler._graphs.items()
+    assert captured.summary == summary_of(compiler.cache.taken(key))
+    assert len(read) == 1
 
 
 def test_a_key_depends_on_all_its_parts(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -5,6 +5,7 @@ import time
 from cadence_runtime.format.cuda import CudaPart, KernelNode, Launch, Relocation
 from cadence_runtime.format.plan import Section
 from cadencec.arena.planner import Packing
+from cadencec.targets.cuda.entry import Summary
 from cadencec.targets.cuda.finish import Captured, Library, _scratch, _scratch_of, kernels_bytes
 from cadencec.targets.cuda.part import PartBuilder, PlacedRecording
 from cadencec.targets.cuda.placement import SCRATCH
@@ -74,7 +75,7 @@ def image_of(part: CudaPart, local: dict[str, int] | None) -> dict[int, bytes]:
 
 
 def test_what_is_not_used_lies_in_scratch() -> None:
-    graph = Captured(TAPE, (ScratchBuffer(SCRATCH, 512, 0, 1),), (IdleBuffer(7, 4096),))
+    graph = Captured(TAPE, Summary((ScratchBuffer(SCRATCH, 512, 0, 1),), (IdleBuffer(7, 4096),)))
     packing = Packing((0,), 512, 512, "start")
     assert _scratch_of(graph, packing, 1 << 20) == {SCRATCH: 1 << 20, 7: 1 << 20}
     assert _scratch(256, [packing], 4096) == Section("scratch", 256, 4096, 4096, "start")
