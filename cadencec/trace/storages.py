@@ -105,18 +105,20 @@ class StorageTable:
             return None
         if index != view.storage and self.find(tensor) != view.storage:
             return None
-        bases = self._base_bytes
-        offset = self._offset(tensor, view.storage) if view.storage in bases else tensor.storage_offset()
+        has_base = view.storage in self._base_bytes
+        offset = self._offset(tensor, view.storage) if has_base else int(tensor.storage_offset())
+        sizes, strides, dtype = tensor.shape, tensor.stride(), DTYPE_NAMES[tensor.dtype]
+        conj, neg = tensor.is_conj(), tensor.is_neg()
         if (
-            tensor.shape == view.sizes
-            and tensor.stride() == view.strides
+            sizes == view.sizes
+            and strides == view.strides
             and offset == view.offset
-            and DTYPE_NAMES[tensor.dtype] == view.dtype
-            and tensor.is_conj() is view.conj
-            and tensor.is_neg() is view.neg
+            and dtype == view.dtype
+            and conj is view.conj
+            and neg is view.neg
         ):
             return view
-        return self.view(tensor, view.storage)
+        return View(view.storage, dtype, tuple(sizes), strides, offset, conj, neg)
 
     def add_fresh(self, tensor: Tensor, depends: int) -> None:
         """Register a plain tensor as scratch if it stands on a storage that is neither known nor the model's."""
