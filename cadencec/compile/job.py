@@ -21,7 +21,6 @@ from cadencec.passes.pipeline import ALL, PASSES
 from cadencec.plan.compile import CompiledPlan, Progress, compile_spec, require_target
 from cadencec.sign import Signer, require_signer, sign_file
 from cadencec.spec import Spec, load_spec
-from cadencec.trace.neutral import no_collection
 
 SUFFIX = ".plan"
 CACHE = ".cadencec-cache"
@@ -116,8 +115,7 @@ def compile_file(request: Request, progress: Progress) -> Report:
         progress=clock,
     )
     clock("write", 0, 1)
-    with no_collection():
-        written = write(compiled.plan, plan_file, embed_weights=request.embed_weights)
+    written = write(compiled.plan, plan_file, embed_weights=request.embed_weights)
     if request.sign is not None:
         written = signed(written, spec, Signer(request.sign))
     clock.stop()

@@ -5,6 +5,7 @@ from typing import Any
 
 from cadence_runtime.cuda.compatibility import arena_bytes, executable_bytes, kernels_bytes
 from cadence_runtime.format.plan import Fidelity, Plan, Section
+from cadence_runtime.format.templates import node_counts
 from cadencec.compile.job import Report, Written
 from cadencec.trace.listing import format_tape
 
@@ -87,7 +88,7 @@ def device(plan: Plan) -> dict[str, int | None] | None:
     arena, executables, kernels = arena_bytes(plan), executable_bytes(plan.cuda), kernels_bytes(plan)
     return {
         "graphs": len(plan.cuda.graphs),
-        "nodes": sum(len(graph.nodes) for graph in plan.cuda.graphs),
+        "nodes": sum(node_counts(plan.cuda.graphs)),
         "arena_bytes": arena,
         "executables_bytes": executables,
         "kernels_bytes": kernels,

@@ -11,6 +11,7 @@ from cadence_runtime.format.cuda import CudaPart, GraphNode, Kernel, KernelNode
 from cadence_runtime.format.outline import Outline, read_outline
 from cadence_runtime.format.plan import Capture, Form, Plan, TensorForm
 from cadence_runtime.format.tape import Tape
+from cadence_runtime.format.templates import node_counts
 from cadence_runtime.zstd import decompress
 from cadencec.diff.facts import Facts, Launches, declared, unique
 
@@ -99,7 +100,7 @@ def _measures(outline: Outline) -> dict[str, int]:
         "captures": len({capture.tape for capture in plan.captures}) if plan.target == "cpu" else len(plan.captures),
     }
     if plan.cuda is not None:
-        found["nodes"] = sum(len(graph.nodes) for graph in plan.cuda.graphs)
+        found["nodes"] = sum(node_counts(plan.cuda.graphs))
         found["kernels"] = len(plan.cuda.kernels)
         found["images"] = sum(len(plan.blobs[image.blob]) for image in plan.cuda.images)
     elif plan.target == "cpu" and not outline.unread:

@@ -12,6 +12,7 @@ from cadence_runtime.format.file import CODECS
 from cadence_runtime.format.outline import Outline, read_outline
 from cadence_runtime.format.plan import Leaf, Plan, Weight
 from cadence_runtime.format.tape import ITEM_BYTES
+from cadence_runtime.format.templates import node_counts, relocation_counts
 from cadence_runtime.host.program import Region
 from cadence_runtime.zstd import decompress
 
@@ -246,7 +247,8 @@ def _stages(plan: Plan) -> Iterator[StageSummary]:
         tapes = {plan.captures[number].tape for number in numbers}
         part = plan.cuda
         if part is not None:
-            longest = max(len(part.graph_of(number).nodes) for number in numbers)
+            nodes = node_counts(part.graphs)
+            longest = max(nodes[part.launch(number).graph] for number in numbers)
         else:
             longest = max(len(plan.tapes[tape].ops) for tape in tapes)
         yield StageSummary(name, len(numbers), len(tapes), longest, max(_scratch(plan, n) for n in numbers))
@@ -280,7 +282,7 @@ def _cuda(plan: Plan) -> Cuda | None:
     part = plan.cuda
     if part is None:
         return None
-    needs = Needs(plan, part)
+    needs, nodes = Needs(plan, part), node_counts(part.graphs)
     images = (
         Image(image.sha256, image.library, len(plan.blobs[image.blob]), sum(k.image == i for k in part.kernels))
         for i, image in enumerate(part.images)
@@ -290,12 +292,12 @@ def _cuda(plan: Plan) -> Cuda | None:
         driver=part.driver,
         images=tuple(images),
         kernels=len(part.kernels),
-        graph_nodes=sum(len(graph.nodes) for graph in part.graphs),
-        nodes_by_capture=tuple(len(part.graph_of(number).nodes) for number in range(len(plan.captures))),
-        relocations=sum(len(graph.relocations) for graph in part.graphs),
+        graph_nodes=sum(nodes),
+        nodes_by_capture=tuple(nodes[part.launch(number).graph] for number in range(len(plan.captures))),
+        relocations=sum(relocation_counts(part.graphs)),
         snapshots=len(part.snapshots),
         snapshot_bytes=sum(snapshot.size_bytes for snapshot in part.snapshots),
-        largest_executable_bytes=max(map(graph_bytes, part.graphs), default=0),
+        largest_executable_bytes=max(graph_bytes(part), default=0),
         executables_bytes=executable_bytes(part),
         push_budget_bytes=needs.push_bytes,
         ahead_budget_bytes=needs.ahead_bytes,

@@ -117,10 +117,14 @@ class _Folder:
         touched = (*op.reads, *op.writes)
         if touched and all(self._constant(index) == index for index in touched):
             return op
-        args, outs = (tuple([map_views(operand, self._folded) for operand in row]) for row in (op.args, op.outs))
-        kwargs = tuple([(name, map_views(value, self._folded)) for name, value in op.kwargs])
-        reads = tuple(sorted({self._constant(index) for index in op.reads}))
-        return Op(op.name, args, kwargs, outs, reads, op.writes, op.source, op.draws)
+        reads = {self._constant(index) for index in op.reads}
+        return replace(
+            op,
+            args=tuple(map_views(arg, self._folded) for arg in op.args),
+            kwargs=tuple((name, map_views(value, self._folded)) for name, value in op.kwargs),
+            outs=tuple(map_views(out, self._folded) for out in op.outs),
+            reads=tuple(sorted(reads)),
+        )
 
     def _folded(self, view: View) -> View:
         return on_storage(view, self._constant(view.storage))

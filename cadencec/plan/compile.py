@@ -250,7 +250,7 @@ class _Kept:
                 self._add(self.pool.tapes[index], recording.tape)
         if self.backend is not None:
             with self.parts("capture"):
-                self.backend.add(self._finding(found, program, self.pool.tapes[index]))
+                self.backend.add(self._finding(found, program))
         return index
 
     def _add(self, tape: Tape, recorded: Tape) -> None:
@@ -261,10 +261,10 @@ class _Kept:
         if self.keep_recorded:
             self.recorded.append(recorded)
 
-    def _finding(self, found: Found, program: Program, tape: Tape) -> Finding:
+    def _finding(self, found: Found, program: Program) -> Finding:
         recorded = found.recorded
         return Finding(
-            tape=tape,
+            tape=program.tape,
             constants=program.constants,
             weights=self.weights.tensors,
             inputs=recorded.inputs,

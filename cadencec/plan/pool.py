@@ -6,7 +6,6 @@ A plan has thousands of tapes that differ in a few sizes. What is one object is 
 themselves (the checkers, the writer) looks at it once.
 """
 
-from array import array
 from typing import TypeVar
 
 from cadence_runtime.format.tape import Binding, Op, Operand, Storage, Tape
@@ -29,9 +28,8 @@ class TapePool:
         inputs, state_in = self._rows(tape.inputs), self._rows(tape.state_in)
         ops = tuple([self._op(op) for op in tape.ops])
         outputs, state_out = self._rows(tape.outputs), self._rows(tape.state_out)
-        # What is equal is one object from here on, so the objects tell tapes apart; as words they take little room.
-        parts = (storages, inputs, state_in, ops, outputs, state_out)
-        objects = (array("Q", map(id, part)).tobytes() for part in parts)
+        # What is equal is one object from here on, so the objects tell tapes apart.
+        objects = (tuple(map(id, part)) for part in (storages, inputs, state_in, ops, outputs, state_out))
         number = self._numbers.setdefault((tape.stage, tape.draws, *objects), len(self.tapes))
         if number == len(self.tapes):
             self.tapes.append(Tape(tape.stage, storages, inputs, state_in, ops, outputs, state_out, tape.draws))

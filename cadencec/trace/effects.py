@@ -61,7 +61,6 @@ class Effects:
     composite: bool
 
 
-@cache
 def base_name(name: str) -> str:
     """Return the op without namespace and overload: `aten::add.Tensor` -> `add`."""
     return name.partition("::")[2].partition(".")[0]

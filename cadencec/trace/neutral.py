@@ -30,7 +30,7 @@ def neutral() -> Iterator[None]:
 
 @contextmanager
 def no_collection() -> Iterator[None]:
-    """Hold the garbage collector: it would walk all that is made meanwhile, again and again, and find nothing."""
+    """Hold the garbage collector: it would walk all that a recording makes, again and again, and find nothing."""
     was_enabled = gc.isenabled()
     gc.disable()
     try:

@@ -105,20 +105,18 @@ class StorageTable:
             return None
         if index != view.storage and self.find(tensor) != view.storage:
             return None
-        has_base = view.storage in self._base_bytes
-        offset = self._offset(tensor, view.storage) if has_base else int(tensor.storage_offset())
-        sizes, strides, dtype = tensor.shape, tensor.stride(), DTYPE_NAMES[tensor.dtype]
-        conj, neg = tensor.is_conj(), tensor.is_neg()
+        bases = self._base_bytes
+        offset = self._offset(tensor, view.storage) if view.storage in bases else tensor.storage_offset()
         if (
-            sizes == view.sizes
-            and strides == view.strides
+            tensor.shape == view.sizes
+            and tensor.stride() == view.strides
             and offset == view.offset
-            and dtype == view.dtype
-            and conj is view.conj
-            and neg is view.neg
+            and DTYPE_NAMES[tensor.dtype] == view.dtype
+            and tensor.is_conj() is view.conj
+            and tensor.is_neg() is view.neg
         ):
             return view
-        return View(view.storage, dtype, tuple(sizes), strides, offset, conj, neg)
+        return self.view(tensor, view.storage)
 
     def add_fresh(self, tensor: Tensor, depends: int) -> None:
         """Register a plain tensor as scratch if it stands on a storage that is neither known nor the model's."""

@@ -44,7 +44,7 @@ def _initializer(made: type, names: tuple[str, ...], defaults: Mapping[str, Any]
         if named or len(values) != count:
             by_position = not named and 0 < count - len(values) <= len(last)
             values += last[len(values) - count :] if by_position else _rest(made, names, defaults, values, named)
-        for assign, value in zip(setters, values):  # noqa: B905 - as many, and asking again takes a quarter of the time
+        for assign, value in zip(setters, values, strict=True):
             assign(self, value)
         if after is not None:
             after(self)

@@ -4,7 +4,7 @@ from patching import attack, header
 
 MESSAGE = """\
 CAD5005: the plan is of a newer format
-  expected: format 1.1
+  expected: format 1.2
   got:      format 2.0
   hint:     update cadence-runtime"""
 

@@ -25,6 +25,7 @@ from cadence_runtime.format.references import blob_digests
 from cadence_runtime.format.source import MemorySource
 from cadence_runtime.format.tables import encode_nodes, encode_transitions
 from cadence_runtime.format.tapes import encode_tapes
+from cadence_runtime.format.templates import Family, Graphs, by_template
 from cadence_runtime.format.writer import assemble
 from cadence_runtime.zstd import decompress
 
@@ -250,6 +251,33 @@ def image(change: Change) -> bytes:
     images = list(_part().images)
     images[number] = replace(row, sha256=hashlib.sha256(blobs[row.blob]).hexdigest())
     return plan("cuda", blobs=tuple(blobs), cuda=replace(_part(), images=tuple(images)))
+
+
+def templates() -> Graphs:
+    """Return the graphs of the CUDA plan by template: the last family has the most, and the first has no other."""
+    return by_template(_part().graphs)
+
+
+def family(index: int, change: Callable[[Family], Family]) -> bytes:
+    """Change a family of these graphs."""
+    graphs = templates()
+    families = list(graphs.families)
+    families[index] = change(families[index])
+    return cuda(graphs=Graphs(graphs.values, tuple(families), graphs.order))
+
+
+def number(index: int, kind: int, value: int, *, other: bool) -> bytes:
+    """Change the first number of a kind of a family, in its first graph or in the first of the others."""
+
+    def changed(found: Family) -> Family:
+        first, rows, kinds = found.first[:], found.rows[:], found.template.kinds()
+        if other:
+            rows[next(at for at, place in enumerate(found.places) if kinds[place] == kind)] = value
+        else:
+            first[kinds.index(kind)] = value
+        return replace(found, first=first, rows=rows)
+
+    return family(index, changed)
 
 
 def step_graph() -> Graph:

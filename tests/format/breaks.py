@@ -7,7 +7,7 @@ from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 
-from cadence_runtime.format import reader, source, tapes, writer
+from cadence_runtime.format import graph_families, reader, source, tapes, writer
 from cadence_runtime.format.blobs import encode_blobs
 from cadence_runtime.format.cuda import CudaPart, Edge, Launch, Move, Relocation
 from cadence_runtime.format.file import ALIGNMENT, ZSTD, read_table
@@ -16,7 +16,7 @@ from cadence_runtime.format.references import blob_digests
 from cadence_runtime.format.tape import Binding, Literal
 from cadence_runtime.format.words import pack
 from tests.format.forge import forged, moved, redo_header, swapped, with_extents, word
-from tests.format.plans import cuda_example, example
+from tests.format.plans import cuda_example, example, template_example
 
 Break = Callable[[], object]
 BREAKS: dict[str, Break] = {}
@@ -427,6 +427,17 @@ def a_capture_without_a_graph():
 @breaks("CAD5708")
 def a_move_into_weights():
     with_part(launches=(Launch(0, (Move(0, 256, 16),)), *map(Launch, range(1, 4))))
+
+
+@breaks("CAD5709")
+def endless_graphs():
+    data = writer.encode_plan(template_example())
+    kept = graph_families.MAX_WRITTEN_OUT
+    graph_families.MAX_WRITTEN_OUT = 200
+    try:
+        read(data)
+    finally:
+        graph_families.MAX_WRITTEN_OUT = kept
 
 
 @breaks("CAD5702")

@@ -42,6 +42,7 @@ from cadence_runtime.format.plan import (
     Weight,
 )
 from cadence_runtime.format.tape import ITEM_BYTES, Binding, Literal, Op, Storage, Tape, View
+from cadence_runtime.format.templates import by_template
 from cadence_runtime.host.expression import parse
 from cadence_runtime.host.program import (
     Clock,
@@ -97,6 +98,25 @@ def cuda_example() -> Plan:
     captures = tuple(replace(capture, scratch=()) for capture in plan.captures)
     sections = (*plan.sections, library)
     return replace(plan, target="cuda", captures=captures, sections=sections, blobs=(*plan.blobs, image), cuda=part)
+
+
+def template_example() -> Plan:
+    """The plan for CUDA with its graphs by template: the first draws nothing, and each of the others has another grid,
+    fill and pointer."""
+    plan = cuda_example()
+    assert plan.cuda is not None
+    graphs = [_varied(graph, number) for number, graph in enumerate(plan.cuda.graphs)]
+    return replace(plan, cuda=replace(plan.cuda, graphs=by_template(graphs)))
+
+
+def _varied(graph: Graph, number: int) -> Graph:
+    launch, fill, copy = graph.nodes
+    assert isinstance(launch, KernelNode)
+    assert isinstance(fill, MemsetNode)
+    launch = launch._replace(grid=(2 + number, 1, 1), params=bytes(8) + bytes([16 + number, 0, 0, 0]))
+    first, *others = graph.relocations
+    relocations = (first._replace(offset=first.offset + 16 * number), *others)
+    return replace(graph, nodes=(launch, fill._replace(value=number), copy), relocations=relocations)
 
 
 class _Example:

@@ -6,7 +6,8 @@ from dataclasses import replace
 from hypothesis import event, given
 from hypothesis import strategies as st
 
-from cadence_runtime.format.check_graphs import _bad_rows, graph_errors, relocations_fit
+from cadence_runtime.format.check_graphs import graph_errors
+from cadence_runtime.format.check_nodes import _bad_rows, relocations_fit
 from cadence_runtime.format.cuda import Graph, KernelNode, MemcpyNode, Relocation
 from cadence_runtime.format.rows import columns
 from tests.format.plans import cuda_example
@@ -23,7 +24,7 @@ def test_columns_and_rows_agree(rows: list[Relocation]) -> None:
     fit = relocations_fit(NODES, columns(rows, 3), SIZE)
     event(f"fit: {fit}")
     errors = list(_bad_rows(Graph(NODES, tuple(rows), (), (), (0,) * 3), SIZE, "graph 0"))
-    moves = [row for row in rows if row.node == 2 and not 0 <= row.word <= 8]  # whose words `_bad_move` compares
+    moves = [row for row in rows if row.node == 2 and not 0 <= row.word <= 8]  # whose words `move_errors` compares
     assert fit == (not errors and not moves)
 
 

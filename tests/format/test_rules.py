@@ -20,6 +20,7 @@ from cadence_runtime.format.cuda import (
 from cadence_runtime.format.plan import Plan, Section, TensorForm
 from cadence_runtime.format.reader import read_plan
 from cadence_runtime.format.tape import Binding, Literal, Op, Storage, Tape, View
+from cadence_runtime.format.templates import by_template
 from cadence_runtime.format.validate import validate
 from cadence_runtime.host.expression import parse
 from cadence_runtime.host.program import Choice, Event
@@ -327,6 +328,16 @@ GRAPHS = {
 def test_graphs(what):
     plan, code = GRAPHS[what]
     assert code in found(lambda: validate(plan))
+
+
+@pytest.mark.parametrize("what", GRAPHS)
+@pytest.mark.parametrize("turn", [1, -1])
+def test_graphs_by_template(what, turn):
+    """A broken graph is found whether it is the first of its template or one of the others."""
+    plan, code = GRAPHS[what]
+    graphs = plan.cuda.graphs if "generator" in what else [replace(each, philox=None) for each in plan.cuda.graphs]
+    graphs = by_template(graphs[::turn])
+    assert code in found(lambda: validate(replace(plan, cuda=replace(plan.cuda, graphs=graphs))))
 
 
 # The manifest and the tables, with right digests.

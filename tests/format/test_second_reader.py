@@ -14,11 +14,12 @@ from cadence_runtime.format.cuda import Edge, Graph
 from cadence_runtime.format.plan import Node
 from cadence_runtime.format.reader import read_plan
 from cadence_runtime.format.rows import Rows
+from cadence_runtime.format.templates import Graphs
 from cadence_runtime.format.writer import encode_plan
 from cadence_runtime.host.expression import Expression
 from cadence_runtime.zstd import compress, decompress
 from tests.format.forge import forged
-from tests.format.plans import cuda_example, example
+from tests.format.plans import cuda_example, example, template_example
 from tests.format.second_reader import Refused, read
 from tests.format.test_rules import FILES, GRAPHS, MOVED, REFERENCES, TAPES, rows
 from tests.fuzz.plans import mutated
@@ -27,6 +28,7 @@ GOLDEN = sorted((Path(__file__).parents[2] / "plans").glob("*.plan"))
 PLANS = {
     "cpu": example(),
     "cuda": cuda_example(),
+    "templates": template_example(),
     "rows": rows(MOVED),
     "weights file": example(embed=False),
     "bfloat16": example(dtype="bfloat16"),
@@ -74,7 +76,7 @@ def plain(value: Any) -> Any:
         return {name: plain(field) for name, field in value._asdict().items()}
     if is_dataclass(value):
         return {field.name: plain(getattr(value, field.name)) for field in fields(value)}
-    return [plain(each) for each in value] if isinstance(value, tuple | Rows) else value
+    return [plain(each) for each in value] if isinstance(value, tuple | Rows | Graphs) else value
 
 
 def both(data: bytes) -> tuple[Any, Any]:

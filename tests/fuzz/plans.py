@@ -11,11 +11,12 @@ import random
 from functools import cache
 from typing import Any
 
+from cadence_runtime.format.plan import minor_of
 from cadence_runtime.format.reader import read_plan
 from cadence_runtime.format.writer import encode_plan
 from cadence_runtime.zstd import compress, decompress
 from tests.format.forge import join, sections
-from tests.format.plans import cuda_example, example
+from tests.format.plans import cuda_example, example, template_example
 
 WORDS = (0, 1, 2, 3, 7, 255, 256, 2**31 - 1, 2**31, 2**32, 2**40, 2**62, 2**63 - 1, -1, -2, -(2**31), -(2**63))
 VALUES: tuple[Any, ...] = (
@@ -26,16 +27,16 @@ VALUES: tuple[Any, ...] = (
 
 
 @cache
-def bases() -> tuple[tuple[bytes, dict[str, bytes]], ...]:
-    """Return small plans for both targets, packed and as sections."""
-    plans = (example(steps=1), cuda_example(), example(steps=2, embed=False))
-    return tuple((encode_plan(plan, compress=compress), sections(plan)) for plan in plans)
+def bases() -> tuple[tuple[bytes, dict[str, bytes], int], ...]:
+    """Return small plans for both targets: packed, as sections, and of which minor version they are."""
+    plans = (example(steps=1), cuda_example(), template_example(), example(steps=2, embed=False))
+    return tuple((encode_plan(plan, compress=compress), sections(plan), minor_of(plan)) for plan in plans)
 
 
 def mutated(seed: int, number: int) -> bytes:
     """Return a mutated plan."""
     rng = random.Random(f"{seed}/{number}")  # noqa: S311 - not for secrets
-    data, parts = rng.choice(bases())
+    data, parts, minor = rng.choice(bases())
     kind = rng.choice(("bytes", "sections", "manifest", "manifest", "words", "words"))
     if kind == "bytes":
         return _bytes(rng, bytearray(data))
@@ -48,7 +49,7 @@ def mutated(seed: int, number: int) -> bytes:
     else:
         name = rng.choice([name for name in parts if parts[name]])
         changed[name] = _bytes(rng, bytearray(parts[name]))
-    return join(changed)
+    return join(changed, minor)
 
 
 def check(data: bytes) -> str:

@@ -15,6 +15,7 @@ PLANS = Path(__file__).parents[2] / "plans"
 
 PINNED = {
     "euler.cuda-sm90.format-1.1.2026-12-01.plan": "23180d91c3bfe8f146ecb8058d3e9aad82a409e92a69aeea4e433e5699c23461",
+    "euler.cuda-sm90.format-1.2.2026-12-07.plan": "749365b9d4c379abeca0a1d6c41443a4a0531c7918fb0d4b1355aed95b165083",
     "growing-kv-cat.cpu.format-1.0.2026-12-01.plan": "154f123d273360b1250f828c910120dd3eb727aabb13e907076257df3ff97289",
     "growing-kv-cat.cuda-sm90.format-1.0.2026-12-01.plan": (
         "b9a80498668cf7508dd5b69971d5c4b8c0d055e9b39886c7aff9305dddc315aa"

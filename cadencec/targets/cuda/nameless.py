@@ -123,8 +123,7 @@ def _renamed(finding: Finding, leaves: Mapping[str, str], windows: Mapping[int, 
     def form(old: Form) -> Form:
         return replace(old, slot=number[old.slot]) if isinstance(old, TensorForm) else old
 
-    # Where nothing moves, the ops stay the objects that tapes of other lengths share.
-    tape = map_tape(finding.tape, view, {}) if any(lower for lower, _ in windows.values()) else finding.tape
+    tape = map_tape(finding.tape, view, {})
     tape = replace(
         tape,
         storages=tuple(storage(index, old) for index, old in enumerate(tape.storages)),

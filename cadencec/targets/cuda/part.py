@@ -19,6 +19,7 @@ from cadence_runtime.format.cuda import (
     Snapshot,
 )
 from cadence_runtime.format.tape import Tape
+from cadence_runtime.format.templates import GraphsBuilder
 from cadencec.targets.cuda.nodes import RawKernel
 from cadencec.targets.cuda.recording import CudaRecording, op_name
 from cadencec.targets.cuda.relocate import FreeKernel, FreeNode
@@ -54,8 +55,7 @@ class PartBuilder:
     _kernel_rows: list[Kernel] = field(default_factory=list)
     _globals: dict[tuple[int, str], DeviceGlobal] = field(default_factory=dict)
     _snapshots: dict[tuple[str, int], Snapshot] = field(default_factory=dict)
-    _graphs: list[Graph] = field(default_factory=list)
-    _nodes: dict[GraphNode, GraphNode] = field(default_factory=dict)
+    _graphs: GraphsBuilder = field(default_factory=GraphsBuilder)
     _philox_offset: int | None = None
 
     def add(self, placed: PlacedRecording) -> None:
@@ -67,8 +67,7 @@ class PartBuilder:
             pointers = tuple((at, offsets[number] + offset) for at, (number, offset) in variable.pointers)
             self._globals[image, variable.name] = DeviceGlobal(image, variable.name, variable.data, pointers)
         op_numbers = {op: index for index, op in enumerate(sorted(set(recording.ops)))}
-        made = (self._node(node, recording) for node in recording.graph.nodes)
-        nodes = tuple(self._nodes.setdefault(node, node) for node in made)  # what keys share is held once
+        nodes = tuple(self._node(node, recording) for node in recording.graph.nodes)
         relocations = tuple(
             Relocation(pointer.node, pointer.word, offsets[pointer.buffer] + pointer.offset)
             for pointer in recording.graph.pointers
@@ -78,7 +77,7 @@ class PartBuilder:
         philox = None
         if recording.philox is not None and self._philox_offset is not None:
             philox = (self._philox_offset, recording.philox.step)
-        self._graphs.append(Graph(nodes, relocations, recording.graph.edges, names, node_ops, philox))
+        self._graphs.add(Graph(nodes, relocations, recording.graph.edges, names, node_ops, philox))
 
     def finish(
         self, base: int, compute_capability: tuple[int, int], driver: int, launches: tuple[Launch, ...]
@@ -92,7 +91,7 @@ class PartBuilder:
             images=tuple(self._image_rows),
             globals=tuple(self._globals[key] for key in sorted(self._globals)),
             kernels=tuple(self._kernel_rows),
-            graphs=tuple(self._graphs),
+            graphs=self._graphs.finish(),
             snapshots=tuple(self._snapshots.values()),
             launches=() if plain else launches,
         )

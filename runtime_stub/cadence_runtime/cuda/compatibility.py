@@ -4,8 +4,9 @@ from collections.abc import Iterator
 
 from cadence_runtime.cuda.driver import DeviceInfo
 from cadence_runtime.errors import IncompatibleError
-from cadence_runtime.format.cuda import CudaPart, Graph
+from cadence_runtime.format.cuda import CudaPart
 from cadence_runtime.format.plan import Plan
+from cadence_runtime.format.templates import node_counts
 
 NODE_BYTES = 3072
 """Device memory that an executable takes for each node (measured: 34 MB for 11,207 nodes)."""
@@ -30,14 +31,14 @@ def lent_bytes(plan: Plan) -> int:
     return min(section.offset for section in plan.sections if section.name not in READ_ONLY)
 
 
-def graph_bytes(graph: Graph) -> int:
-    """Return what the executable of a graph takes on the device, as predicted."""
-    return NODE_BYTES * len(graph.nodes)
+def graph_bytes(part: CudaPart) -> tuple[int, ...]:
+    """Return what the executable of each graph takes on the device, as predicted."""
+    return tuple(NODE_BYTES * count for count in node_counts(part.graphs))
 
 
 def executable_bytes(part: CudaPart) -> int:
     """Return what the executables of all graphs take on the device, as predicted."""
-    return sum(map(graph_bytes, part.graphs))
+    return sum(graph_bytes(part))
 
 
 def kernels_bytes(plan: Plan) -> int | None:
@@ -65,7 +66,7 @@ def device_reasons(plan: Plan, part: CudaPart, info: DeviceInfo) -> Iterator[Inc
             got=f"CUDA {_version(info.driver)}",
             hint="update the NVIDIA driver",
         )
-    largest = max(map(graph_bytes, part.graphs), default=0)
+    largest = max(graph_bytes(part), default=0)
     arena, kernels = arena_bytes(plan), kernels_bytes(plan) or 0
     needed = arena + kernels + largest
     if needed > info.free_bytes:

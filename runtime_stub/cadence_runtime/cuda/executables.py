@@ -4,7 +4,7 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 
 from cadence_runtime.cuda.build import Addresses, build
-from cadence_runtime.cuda.compatibility import executable_bytes, graph_bytes
+from cadence_runtime.cuda.compatibility import graph_bytes
 from cadence_runtime.cuda.driver import Driver, Handle
 from cadence_runtime.errors import DeviceError
 from cadence_runtime.format.cuda import CudaPart
@@ -61,8 +61,8 @@ class Executables(AllStay):
     @property
     def owed_bytes(self) -> int:
         """What the executables that are not built yet will take."""
-        part = self._maker.part
-        return executable_bytes(part) - sum(graph_bytes(part.graphs[graph]) for graph in tuple(self._made))
+        sizes = graph_bytes(self._maker.part)
+        return sum(sizes) - sum(sizes[graph] for graph in tuple(self._made))
 
     def close(self) -> None:
         """Destroy all of them; nothing may run any more."""

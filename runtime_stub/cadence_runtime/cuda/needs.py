@@ -24,7 +24,7 @@ class Needs:
 
     def __init__(self, plan: Plan, part: CudaPart) -> None:
         self._plan = plan
-        self.sizes = tuple(map(graph_bytes, part.graphs))
+        self.sizes = graph_bytes(part)
         self._graphs = [part.launch(capture).graph for capture in range(len(plan.captures))]
         self.captures = {graph: capture for capture, graph in reversed(list(enumerate(self._graphs)))}
         self._leaving: dict[int, list[Transition]] = {}

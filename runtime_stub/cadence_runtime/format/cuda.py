@@ -173,7 +173,7 @@ class CudaPart:
     images: tuple[KernelImage, ...]
     globals: tuple[DeviceGlobal, ...]
     kernels: tuple[Kernel, ...]
-    graphs: tuple[Graph, ...]
+    graphs: Sequence[Graph]
     snapshots: tuple[Snapshot, ...]
     launches: tuple[Launch, ...] = ()
 

@@ -19,7 +19,7 @@ from cadence_runtime.format.source import Source
 from cadence_runtime.frozen import frozen
 
 MAGIC = b"\x89CDC\r\n\x1a\n"
-MAJOR, MINOR = 1, 1
+MAJOR, MINOR = 1, 2
 """The newest version that is read. A file states the oldest one that can read it."""
 ALIGNMENT = 64
 SECTIONS = ("manifest", "nodes", "transitions", "tapes", "graphs", "blob-table", "blobs")

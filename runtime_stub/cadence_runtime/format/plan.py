@@ -12,6 +12,7 @@ from typing import Literal as OneOf
 
 from cadence_runtime.format.cuda import CudaPart
 from cadence_runtime.format.tape import Literal, Tape
+from cadence_runtime.format.templates import Graphs
 from cadence_runtime.frozen import frozen
 from cadence_runtime.host.program import Configuration, Program
 
@@ -188,5 +189,8 @@ class Plan:
 
 
 def minor_of(plan: Plan) -> int:
-    """Return the oldest minor version of the format that can read a plan: captures share graphs since 1.1."""
-    return int(plan.cuda is not None and bool(plan.cuda.launches))
+    """Return the oldest minor version of the format that can read a plan: captures share graphs since 1.1, and graphs
+    stand by template since 1.2."""
+    if plan.cuda is None:
+        return 0
+    return 2 if isinstance(plan.cuda.graphs, Graphs) else int(bool(plan.cuda.launches))

@@ -22,9 +22,16 @@ class Rows(Sequence[Row_co]):
 
     def __init__(self, make: Callable[..., Row_co], width: int, words: "array[int]") -> None:
         self._make = make
-        self._columns = tuple(words[index::width] for index in range(width))
+        self._columns: tuple[Sequence[int], ...] = tuple(words[index::width] for index in range(width))
 
-    def columns(self) -> "tuple[array[int], ...]":
+    @classmethod
+    def of_columns(cls, make: Callable[..., Row_co], columns: "Sequence[Sequence[int]]") -> "Rows[Row_co]":
+        """Return the rows that have these columns, all of one length."""
+        made = cls.__new__(cls)
+        made._make, made._columns = make, tuple(columns)
+        return made
+
+    def columns(self) -> tuple[Sequence[int], ...]:
         """Return the columns, which are not to be changed."""
         return self._columns
 

@@ -20,7 +20,7 @@ def read(data: bytes) -> dict[str, Any]:
     plan["nodes"] = tables.nodes(sections["nodes"], plan)
     plan["transitions"] = tables.transitions(sections["transitions"], plan)
     plan["cuda"] = graphs.decode(sections["graphs"])
-    need(container.minor(data) == int(bool(plan["cuda"] and plan["cuda"]["launches"])), "the oldest version")
+    need(container.minor(data) == graphs.oldest(sections["graphs"]), "the oldest version")
     plan["blobs"] = container.blobs(sections["blob-table"], sections["blobs"])
     rules.check(plan)
     closure.check(plan)

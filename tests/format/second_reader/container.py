@@ -56,7 +56,7 @@ def header(data: bytes) -> dict[str, Extent]:
     need(len(data) >= FIRST, "shorter than its header")
     magic, major, minor, count, size, zero, digest = struct.unpack_from("<8sHHIQQ32s", data)
     need(magic == MAGIC, "another magic")
-    need(major == 1 and minor in (0, 1), "another version")
+    need(major == 1 and minor in (0, 1, 2), "another version")
     need((count, size, zero) == (7, len(data), 0), "sections, size or zeros")
     need(digest == hashlib.sha256(data[:32] + data[64:624]).digest(), "digest of the header")
     need(not any(data[624:FIRST]), "zeros behind the table")

@@ -2,33 +2,34 @@
 
 from typing import Any
 
+from . import templates
 from .refused import need, refuse
 from .tables import Pool, Words
 
 Data = dict[str, Any]
 FILL = ("pitch", "value", "element_bytes", "width", "height")
-COPY = ("width", "height", "depth", "destination_pitch", "destination_height", "source_pitch", "source_height")
+NONE, PLAIN, LAUNCHES, TEMPLATES = range(4)
 
 
 class Reader:
     """Reads the section front to back."""
 
-    def __init__(self, words: Words, has_launches: bool) -> None:
+    def __init__(self, words: Words, form: int) -> None:
         self.words = words
         self.head: Data = {"base": words.word(), "compute_capability": words.some(2), "driver": words.word()}
-        self.strings = Pool([words.text() for _ in range(words.count())])
+        self.strings = Pool(self.many(words.text))
+        need(all(len(string) <= 1 << 20 for string in self.strings.members), "strings have at most 2^20 bytes")
         self.images = self.many(self.image)
         self.globals = self.many(self.variable)
         self.kernels = self.many(self.kernel)
         self.snapshots = self.many(self.snapshot)
-        self.nodes = Pool(self.many(self.node))
-        self.graphs = self.many(self.graph)
-        self.launches = self.many(self.launch) if has_launches else []
+        self.graphs = templates.Reader(words, self.name).graphs if form == TEMPLATES else self.full_graphs()
+        self.launches = [] if form == PLAIN else self.many(self.launch)
+        need(form != LAUNCHES or bool(self.launches), "launches that are there")
         plain = [{"graph": number, "before": [], "after": []} for number in range(len(self.graphs))]
-        need(not has_launches or self.launches != plain, "launches that say something")
+        need(not self.launches or self.launches != plain, "launches that say something")
         words.end()
         self.strings.end()
-        self.nodes.end()
 
     def many(self, read: Any) -> list[Any]:
         return [read() for _ in range(self.words.count())]
@@ -69,10 +70,17 @@ class Reader:
         name, offset, size, blob = self.name(), self.words.word(), self.words.word(), self.words.word()
         return {"name": name, "offset": offset, "size_bytes": size, "blob": blob - 1 if blob else None}
 
+    def full_graphs(self) -> list[Data]:
+        """Return the graphs, each of which lists nodes of a pool."""
+        self.nodes = Pool(self.many(self.node))
+        graphs = self.many(self.graph)
+        self.nodes.end()
+        return graphs
+
     def node(self) -> Data:
         kind = self.words.word(0, 3)
         if kind:
-            names = COPY if kind == 2 else FILL
+            names = templates.COPY if kind == 2 else FILL
             return dict(zip(names, self.words.some(len(names)), strict=True))
         return {
             "kernel": self.words.word(),
@@ -116,14 +124,19 @@ class Reader:
         return [dict(zip(names, self.words.some(3), strict=True)) for _ in range(self.words.count())]
 
 
+def oldest(data: bytes) -> int:
+    """Return the oldest minor version that can read the section."""
+    return {LAUNCHES: 1, TEMPLATES: 2}.get(Words(data).word(), 0)
+
+
 def decode(data: bytes) -> Data | None:
     """Return the CUDA part, or None for a plan without."""
     words = Words(data)
-    kind = words.word(0, 3)
-    if kind == 0:
+    form = words.word(NONE, TEMPLATES + 1)
+    if form == NONE:
         words.end()
         return None
-    reader = Reader(words, kind == 2)
+    reader = Reader(words, form)
     return {
         **reader.head,
         "images": reader.images,
